@@ -1,0 +1,151 @@
+//! Sleeping on a word until somebody changes it: the one system call everything that blocks is built on.
+//!
+//! `wait` sleeps only if the word still holds what the caller saw, and the kernel checks that under its own lock,
+//! so a wake-up between the look and the sleep is never lost. Returns may be spurious: callers look again.
+//! On Linux this is the futex call. Elsewhere, and under the model checkers, one lock and one condition variable
+//! have the same contract, at the price of waking everybody.
+//!
+//! Not here: what the words mean (`gate.rs`, `wpol/`).
+
+use crate::sync::AtomicU32;
+use core::time::Duration;
+
+/// Who may share the word: threads of this process, or any process that maps the same memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(any(loom, shuttle, not(target_os = "linux")), allow(dead_code))]
+pub(crate) enum Scope {
+    /// One process; the kernel takes a shorter way.
+    Private,
+    /// Several processes.
+    Shared,
+}
+
+#[cfg(all(target_os = "linux", not(any(loom, shuttle))))]
+mod make {
+    use super::{AtomicU32, Duration, Scope};
+
+    /// Sleeps while `word` is `seen`, at most `timeout`. May return early.
+    pub(crate) fn wait(word: &AtomicU32, seen: u32, timeout: Option<Duration>, scope: Scope) {
+        let limit = timeout.map(|timeout| libc::timespec {
+            // A wait longer than the clock can say is cut short, which callers see as a spurious return.
+            tv_sec: timeout.as_secs().min(i32::MAX as u64) as libc::time_t,
+            tv_nsec: timeout.subsec_nanos() as _,
+        });
+        let limit = limit.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
+        // SAFETY: `word` and `limit` are valid for the whole call, FUTEX_WAIT only reads them, and the kernel
+        // checks the address itself. Every error (changed, interrupted, timed out) means "look again".
+        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT | flag(scope), seen, limit) };
+    }
+
+    /// Wakes at most `count` sleepers of `word`.
+    pub(crate) fn wake(word: &AtomicU32, count: u32, scope: Scope) {
+        let count = count.min(i32::MAX as u32);
+        // SAFETY: FUTEX_WAKE uses the address as a name only and touches no memory.
+        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | flag(scope), count) };
+    }
+
+    fn flag(scope: Scope) -> libc::c_int {
+        match scope {
+            Scope::Private => libc::FUTEX_PRIVATE_FLAG,
+            Scope::Shared => 0,
+        }
+    }
+}
+
+#[cfg(all(not(target_os = "linux"), not(any(loom, shuttle))))]
+mod make {
+    use super::{AtomicU32, Duration, Scope};
+    use core::sync::atomic::Ordering::Relaxed;
+    use std::sync::{Condvar, Mutex, PoisonError};
+
+    static LOCK: Mutex<()> = Mutex::new(());
+    static CHANGED: Condvar = Condvar::new();
+    /// Between processes nobody can signal our condition variable: look again this often.
+    const SHARED_NAP: Duration = Duration::from_millis(1);
+
+    /// Sleeps while `word` is `seen`, at most `timeout`. May return early.
+    pub(crate) fn wait(word: &AtomicU32, seen: u32, timeout: Option<Duration>, scope: Scope) {
+        let guard = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+        if word.load(Relaxed) != seen {
+            return;
+        }
+        let nap = match scope {
+            Scope::Private => timeout,
+            Scope::Shared => Some(timeout.map_or(SHARED_NAP, |timeout| timeout.min(SHARED_NAP))),
+        };
+        match nap {
+            None => drop(CHANGED.wait(guard)),
+            Some(nap) => drop(CHANGED.wait_timeout(guard, nap)),
+        }
+    }
+
+    /// Wakes the sleepers of `word`, and those of every other word: they look again.
+    pub(crate) fn wake(_word: &AtomicU32, _count: u32, _scope: Scope) {
+        drop(LOCK.lock().unwrap_or_else(PoisonError::into_inner));
+        CHANGED.notify_all();
+    }
+}
+
+#[cfg(any(loom, shuttle))]
+mod make {
+    use super::{AtomicU32, Duration, Scope};
+    use crate::sync::{Arc, Condvar, Mutex, Ordering};
+    use alloc::vec::Vec;
+
+    #[cfg(loom)]
+    loom::lazy_static! { static ref SLEEPERS: Sleepers = Sleepers::new(); }
+    #[cfg(shuttle)]
+    shuttle::lazy_static! { static ref SLEEPERS: Sleepers = Sleepers::new(); }
+
+    /// Everyone asleep, in the order they fell asleep: (word, bed).
+    struct Sleepers(Mutex<Vec<(usize, Arc<Bed>)>>);
+
+    struct Bed {
+        woken: Mutex<bool>,
+        changed: Condvar,
+    }
+
+    impl Sleepers {
+        fn new() -> Self {
+            Self(Mutex::new(Vec::new()))
+        }
+    }
+
+    /// The contract of the kernel, word for word: compare and lie down under one lock. A model has no clock, so
+    /// a time-out never comes.
+    pub(crate) fn wait(word: &AtomicU32, seen: u32, _timeout: Option<Duration>, _scope: Scope) {
+        let bed = Arc::new(Bed { woken: Mutex::new(false), changed: Condvar::new() });
+        {
+            let mut sleepers = SLEEPERS.0.lock().unwrap();
+            if word.load(Ordering::Relaxed) != seen {
+                return;
+            }
+            sleepers.push((core::ptr::from_ref(word) as usize, Arc::clone(&bed)));
+        }
+        let mut woken = bed.woken.lock().unwrap();
+        while !*woken {
+            woken = bed.changed.wait(woken).unwrap();
+        }
+    }
+
+    /// Wakes exactly as many as asked, oldest first: one wake-up too few must show in the models.
+    pub(crate) fn wake(word: &AtomicU32, count: u32, _scope: Scope) {
+        let mut left = count;
+        let mut beds = Vec::new();
+        let name = core::ptr::from_ref(word) as usize;
+        SLEEPERS.0.lock().unwrap().retain(|(word, bed)| {
+            let take = *word == name && left > 0;
+            if take {
+                left -= 1;
+                beds.push(Arc::clone(bed));
+            }
+            !take
+        });
+        for bed in beds {
+            *bed.woken.lock().unwrap() = true;
+            bed.changed.notify_one();
+        }
+    }
+}
+
+pub(crate) use make::{wait, wake};

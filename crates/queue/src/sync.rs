@@ -1,0 +1,203 @@
+//! The atoms everything else is built from: atomics, cells, threads and locks of one of four makes.
+//!
+//! Which make is chosen when building, so that the very same queue code is what runs and what is checked:
+//!
+//! | cfg | make | what it finds |
+//! |---|---|---|
+//! | none | `core`, `std` | nothing: this is the product |
+//! | `loom` | loom | missing orderings, data races, lost wake-ups |
+//! | `loom`, `shadow` | loom with shadowed atomics | the interleavings plain loom silently skips |
+//! | `shuttle` | shuttle | logic errors, deep schedules, sequentially consistent |
+//!
+//! loom 0.7 skips the order "B's store before A's earlier load" when B loads the atomic before it stores to it.
+//! A *shadowed* atomic makes every access a read-modify-write of a second, private atomic first. That makes all
+//! accesses to one location depend on one another for the search, and adds no ordering of its own.
+//!
+//! Not here: the names of the orderings (`edge.rs`), the checkers' settings (`model.rs`).
+
+#[cfg(not(any(loom, shuttle)))]
+mod make {
+    pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+
+    /// A cell with loom's interface, so that the models can watch who reads and who writes.
+    #[derive(Debug)]
+    #[repr(transparent)]
+    pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            Self(core::cell::UnsafeCell::new(value))
+        }
+
+        /// Lends the value for reading; nobody may write meanwhile.
+        #[inline(always)]
+        pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+            read(self.0.get())
+        }
+
+        /// Lends the value for writing; nobody else may touch it meanwhile.
+        #[inline(always)]
+        pub(crate) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+            write(self.0.get())
+        }
+    }
+
+    #[cfg(feature = "std")]
+    pub(crate) use std::sync::Mutex;
+
+    /// Tells the processor that this thread waits for another one's next step.
+    #[inline]
+    pub(crate) fn spin_loop() {
+        core::hint::spin_loop();
+    }
+
+    /// Lets another thread run: whoever is waited for may have lost its processor.
+    #[inline]
+    pub(crate) fn yield_now() {
+        #[cfg(feature = "std")]
+        std::thread::yield_now();
+        #[cfg(not(feature = "std"))]
+        core::hint::spin_loop();
+    }
+}
+
+#[cfg(all(loom, not(shadow)))]
+mod make {
+    pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+}
+
+#[cfg(all(loom, shadow))]
+mod make {
+    use core::sync::atomic::Ordering;
+    use loom::sync::atomic::AtomicU32 as Shadow;
+
+    macro_rules! shadowed {
+        ($name:ident $(<$t:ident>)?, $value:ty, $inner:ty) => {
+            #[derive(Debug)]
+            pub(crate) struct $name $(<$t>)? {
+                inner: $inner,
+                shadow: Shadow,
+            }
+
+            #[allow(dead_code, reason = "one interface for all widths; no queue uses the whole of it")]
+            impl $(<$t>)? $name $(<$t>)? {
+                pub(crate) fn new(value: $value) -> Self {
+                    Self { inner: <$inner>::new(value), shadow: Shadow::new(0) }
+                }
+                fn touch(&self) -> &$inner {
+                    self.shadow.fetch_add(1, Ordering::Relaxed);
+                    &self.inner
+                }
+                pub(crate) fn load(&self, order: Ordering) -> $value {
+                    self.touch().load(order)
+                }
+                pub(crate) fn store(&self, value: $value, order: Ordering) {
+                    self.touch().store(value, order);
+                }
+                pub(crate) fn swap(&self, value: $value, order: Ordering) -> $value {
+                    self.touch().swap(value, order)
+                }
+                pub(crate) fn compare_exchange(
+                    &self,
+                    old: $value,
+                    new: $value,
+                    success: Ordering,
+                    failure: Ordering,
+                ) -> Result<$value, $value> {
+                    self.touch().compare_exchange(old, new, success, failure)
+                }
+                pub(crate) fn compare_exchange_weak(
+                    &self,
+                    old: $value,
+                    new: $value,
+                    success: Ordering,
+                    failure: Ordering,
+                ) -> Result<$value, $value> {
+                    self.touch().compare_exchange(old, new, success, failure)
+                }
+            }
+        };
+    }
+
+    macro_rules! shadowed_arithmetic {
+        ($name:ident, $value:ty) => {
+            #[allow(dead_code, reason = "one interface for all widths; no queue uses the whole of it")]
+            impl $name {
+                pub(crate) fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                    self.touch().fetch_add(value, order)
+                }
+                pub(crate) fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                    self.touch().fetch_sub(value, order)
+                }
+                pub(crate) fn fetch_or(&self, value: $value, order: Ordering) -> $value {
+                    self.touch().fetch_or(value, order)
+                }
+                pub(crate) fn fetch_and(&self, value: $value, order: Ordering) -> $value {
+                    self.touch().fetch_and(value, order)
+                }
+                pub(crate) fn fetch_max(&self, value: $value, order: Ordering) -> $value {
+                    self.touch().fetch_max(value, order)
+                }
+            }
+        };
+    }
+
+    shadowed!(AtomicU32, u32, loom::sync::atomic::AtomicU32);
+    shadowed!(AtomicU64, u64, loom::sync::atomic::AtomicU64);
+    shadowed!(AtomicPtr<T>, *mut T, loom::sync::atomic::AtomicPtr<T>);
+    shadowed_arithmetic!(AtomicU32, u32);
+    shadowed_arithmetic!(AtomicU64, u64);
+}
+
+#[cfg(loom)]
+mod make_loom {
+    pub(crate) use loom::cell::UnsafeCell;
+    pub(crate) use loom::sync::{Arc, Condvar, Mutex};
+    pub(crate) use loom::thread;
+
+    pub(crate) fn spin_loop() {
+        // A spinning thread gives way, or the search would spin for ever.
+        loom::thread::yield_now();
+    }
+
+    pub(crate) fn yield_now() {
+        loom::thread::yield_now();
+    }
+}
+
+#[cfg(shuttle)]
+mod make {
+    pub(crate) use shuttle::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+    pub(crate) use shuttle::sync::{Arc, Condvar, Mutex};
+    pub(crate) use shuttle::thread;
+
+    /// Shuttle is sequentially consistent and runs one thread at a time, so a plain cell will do; loom is the
+    /// one that watches for races.
+    #[derive(Debug)]
+    pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            Self(core::cell::UnsafeCell::new(value))
+        }
+        pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+            read(self.0.get())
+        }
+        pub(crate) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+            write(self.0.get())
+        }
+    }
+
+    pub(crate) fn spin_loop() {
+        shuttle::thread::yield_now();
+    }
+
+    pub(crate) fn yield_now() {
+        shuttle::thread::yield_now();
+    }
+}
+
+pub(crate) use core::sync::atomic::Ordering;
+pub(crate) use make::*;
+#[cfg(loom)]
+pub(crate) use make_loom::*;
