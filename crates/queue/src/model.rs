@@ -6,6 +6,8 @@
 
 #![cfg_attr(not(test), allow(dead_code))]
 
+use crate::sync::UnsafeCell;
+use alloc::boxed::Box;
 use std::sync::OnceLock;
 use std::{env, println};
 
@@ -48,3 +50,23 @@ pub(crate) fn explore(preemptions: usize, scenario: impl Fn() + Sync + Send + 's
     Runner::new(PctScheduler::new(preemptions + 1, schedules), config).run(move || scenario());
     println!("explored {schedules} random and {schedules} priority schedules");
 }
+
+/// A value whose reading the checker can tell from its writing: it must have been packed before it is opened.
+pub(crate) struct Parcel(Box<UnsafeCell<u32>>);
+
+impl Parcel {
+    pub(crate) fn new(number: u32) -> Self {
+        let cell = Box::new(UnsafeCell::new(0));
+        // SAFETY: nobody else knows the cell yet, so this thread may write it.
+        cell.with_mut(|cell| unsafe { *cell = number });
+        Self(cell)
+    }
+
+    pub(crate) fn open(self) -> u32 {
+        // SAFETY: the parcel is this thread's own; that its writing happened before is what the checker verifies.
+        self.0.with(|cell| unsafe { *cell })
+    }
+}
+
+// SAFETY: a parcel is owned by one thread at a time; that it arrives whole is what the models check.
+unsafe impl Send for Parcel {}

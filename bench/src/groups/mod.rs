@@ -1,0 +1,95 @@
+//! Which groups there are, and which of them a prefix chooses.
+//!
+//! A group is named after the queue, then after who uses it: `ring-2p2c` has two producers and two consumers. So one
+//! prefix chooses all there is to know about one queue.
+//!
+//! Not here: what a group does (its own file), how its rounds are mixed (`measure.rs`).
+
+mod deque;
+mod gate;
+mod global;
+mod ring;
+
+use crate::measure::{Better, Contestant, Group};
+
+/// Room in every bounded queue.
+const CAPACITY: usize = 1024;
+
+/// Every group, in the order in which they are run and listed.
+pub(crate) fn all() -> Vec<Group> {
+    [ring::groups(), gate::groups(), deque::groups(), global::groups()].into_iter().flatten().collect()
+}
+
+/// The groups that begin with one of the prefixes, or are named by one with `=` before it; all if there is none.
+pub(crate) fn chosen(prefixes: &[String]) -> Result<Vec<Group>, String> {
+    let groups = all();
+    for prefix in prefixes {
+        if !groups.iter().any(|group| chooses(prefix, group.name)) {
+            let names: Vec<_> = groups.iter().map(|group| group.name).collect();
+            return Err(format!("no group begins with \"{prefix}\"; the groups are {}", names.join(", ")));
+        }
+    }
+    let wanted =
+        |group: &Group| prefixes.is_empty() || prefixes.iter().any(|prefix| chooses(prefix, group.name));
+    Ok(groups.into_iter().filter(wanted).collect())
+}
+
+fn chooses(prefix: &str, name: &str) -> bool {
+    match prefix.strip_prefix('=') {
+        Some(exact) => name == exact,
+        None => name.starts_with(prefix),
+    }
+}
+
+/// A group that is measured in nanoseconds per item.
+fn per_item(name: &'static str, question: &'static str, contestants: Vec<Contestant>) -> Group {
+    Group { name, question, unit: "ns/item", better: Better::Lower, contestants }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::{OURS, Round};
+
+    fn names(prefixes: &[&str]) -> Vec<&'static str> {
+        let prefixes: Vec<_> = prefixes.iter().map(ToString::to_string).collect();
+        chosen(&prefixes).unwrap().iter().map(|group| group.name).collect()
+    }
+
+    #[test]
+    fn a_prefix_chooses_all_that_begin_with_it_and_an_equals_sign_just_the_one() {
+        assert_eq!(names(&["gate"]), ["gate-1p1c", "gate-2p2c"]);
+        assert_eq!(names(&["=ring-1"]), ["ring-1"]);
+        assert_eq!(names(&["ring-1", "=ring-1"]), ["ring-1", "ring-1p1c"]);
+        assert_eq!(names(&[]).len(), all().len());
+    }
+
+    #[test]
+    fn an_unknown_prefix_is_answered_with_the_groups() {
+        let message = chosen(&["rung".to_owned()]).err().unwrap();
+        assert!(message.starts_with("no group begins with \"rung\"; the groups are ring-1, "), "{message}");
+        assert!(message.contains("gate-2p2c"));
+    }
+
+    #[test]
+    fn every_group_has_a_row_of_ours_and_no_row_twice() {
+        for group in all() {
+            let mut peers: Vec<_> = group.contestants.iter().map(|contestant| contestant.peer).collect();
+            assert!(peers.contains(&OURS), "{} has no row of ours", group.name);
+            peers.sort_unstable();
+            peers.dedup();
+            assert_eq!(peers.len(), group.contestants.len(), "{}", group.name);
+        }
+    }
+
+    #[test]
+    fn every_peer_of_every_group_moves_every_item() {
+        for group in all() {
+            for contestant in &group.contestants {
+                let figure = (contestant.round)(&Round { items: 20_000, pinned: false })
+                    .unwrap_or_else(|fault| panic!("{}: {}: {fault}", group.name, contestant.peer));
+                assert!(figure > 0.0);
+            }
+        }
+    }
+}

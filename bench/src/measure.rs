@@ -1,0 +1,251 @@
+//! How fair a comparison is: rounds that alternate between the peers, and what is kept of them.
+//!
+//! A shared machine is fast in one minute and slow in the next. So each round runs every peer of a group once, in
+//! an order that moves on by one from round to round, and no peer always runs first or always after the same
+//! neighbour. The median stands for a peer; the minimum and the maximum say how far to trust it.
+//!
+//! Not here: what one round does (`groups/`), how the figures look (`report.rs`, `plot.rs`).
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// The name of our own row, which the others are compared with.
+pub(crate) const OURS: &str = "millpond";
+
+/// One question, and the peers that answer it.
+pub(crate) struct Group {
+    pub(crate) name: &'static str,
+    pub(crate) question: &'static str,
+    pub(crate) unit: &'static str,
+    pub(crate) better: Better,
+    pub(crate) contestants: Vec<Contestant>,
+}
+
+/// One peer in one group.
+pub(crate) struct Contestant {
+    pub(crate) peer: &'static str,
+    pub(crate) round: RunRound,
+}
+
+/// Runs one round and gives its figure in the group's unit, or says what went wrong.
+type RunRound = Box<dyn Fn(&Round) -> Result<f64, String>>;
+
+impl Contestant {
+    pub(crate) fn new(peer: &'static str, round: impl Fn(&Round) -> Result<f64, String> + 'static) -> Self {
+        Self { peer, round: Box::new(round) }
+    }
+}
+
+/// What every peer is told in every round.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Round {
+    pub(crate) items: u64,
+    pub(crate) pinned: bool,
+}
+
+/// Which end of the scale is the good one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Better {
+    Lower,
+    #[allow(dead_code, reason = "rates join the groups with the pool")]
+    Higher,
+}
+
+/// How long to measure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) rounds: usize,
+    pub(crate) items: u64,
+    pub(crate) pinned: bool,
+    /// After this long a group starts no further round, provided it has `ROUNDS_MIN`.
+    pub(crate) group_time_max: Duration,
+}
+
+/// Fewer rounds than this have no middle.
+const ROUNDS_MIN: usize = 3;
+
+impl Plan {
+    pub(crate) fn full() -> Self {
+        Self { rounds: 25, items: 1_000_000, pinned: false, group_time_max: Duration::from_secs(60) }
+    }
+
+    pub(crate) fn quick() -> Self {
+        Self { rounds: 25, items: 400_000, group_time_max: Duration::from_secs(7), ..Self::full() }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pinned = if self.pinned { "pinned" } else { "not pinned" };
+        write!(f, "at most {} rounds of {} items, threads {pinned}", self.rounds, self.items)
+    }
+}
+
+/// What is kept of one peer in one group.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) group: &'static str,
+    pub(crate) peer: &'static str,
+    pub(crate) unit: &'static str,
+    pub(crate) better: Better,
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+    pub(crate) rounds: usize,
+}
+
+/// Runs a group and gives a row for each of its peers, best first.
+pub(crate) fn run(group: &Group, plan: &Plan) -> Result<Vec<Row>, String> {
+    let round = Round { items: plan.items, pinned: plan.pinned };
+    let peers = group.contestants.len();
+    let mut samples: Vec<Vec<f64>> = vec![Vec::with_capacity(plan.rounds); peers];
+    let progress = progress_bar(group.name, peers * (plan.rounds + 1));
+    let started = Instant::now();
+    // One round more than asked for: the first warms the allocator and the processor up, and is not kept.
+    for turn in 0..=plan.rounds {
+        if turn > ROUNDS_MIN && started.elapsed() > plan.group_time_max {
+            break;
+        }
+        for step in 0..peers {
+            let index = (turn + step) % peers;
+            let contestant = &group.contestants[index];
+            progress.set_message(contestant.peer);
+            let figure = (contestant.round)(&round)
+                .map_err(|fault| format!("{}: {}: {fault}", group.name, contestant.peer))?;
+            if turn > 0 {
+                samples[index].push(figure);
+            }
+            progress.inc(1);
+        }
+    }
+    progress.finish_and_clear();
+    let mut rows: Vec<Row> = group
+        .contestants
+        .iter()
+        .zip(samples)
+        .filter_map(|(contestant, samples)| row(group, contestant.peer, samples))
+        .collect();
+    sort_best_first(&mut rows);
+    Ok(rows)
+}
+
+/// Hidden by itself when standard error is no terminal.
+fn progress_bar(name: &'static str, steps: usize) -> ProgressBar {
+    let bar = ProgressBar::new(steps as u64).with_prefix(name);
+    match ProgressStyle::with_template("{prefix:18} {bar:30} {pos:>4}/{len} {msg}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+fn row(group: &Group, peer: &'static str, samples: Vec<f64>) -> Option<Row> {
+    let rounds = samples.len();
+    let min = samples.iter().copied().min_by(f64::total_cmp)?;
+    let max = samples.iter().copied().max_by(f64::total_cmp)?;
+    let median = median(samples)?;
+    Some(Row { group: group.name, peer, unit: group.unit, better: group.better, median, min, max, rounds })
+}
+
+fn sort_best_first(rows: &mut [Row]) {
+    rows.sort_by(|a, b| match a.better {
+        Better::Lower => a.median.total_cmp(&b.median),
+        Better::Higher => b.median.total_cmp(&a.median),
+    });
+}
+
+/// The middle of the samples; of an even number of them, the mean of the two in the middle.
+pub(crate) fn median(mut samples: Vec<f64>) -> Option<f64> {
+    samples.sort_by(f64::total_cmp);
+    let middle = samples.len() / 2;
+    let upper = *samples.get(middle)?;
+    if samples.len() % 2 == 1 { Some(upper) } else { Some(samples[middle - 1].midpoint(upper)) }
+}
+
+/// This row's median as a multiple of ours, if the group has a row of ours.
+pub(crate) fn ratio_to_ours(row: &Row, rows: &[Row]) -> Option<f64> {
+    let ours = rows.iter().find(|other| other.group == row.group && other.peer == OURS)?;
+    Some(row.median / ours.median)
+}
+
+/// Whether the row is ours, in any variant.
+pub(crate) fn is_ours(peer: &str) -> bool {
+    peer == OURS || peer.strip_prefix(OURS).is_some_and(|rest| rest.starts_with(' '))
+}
+
+/// The figure of most groups.
+pub(crate) fn ns_per_item(elapsed: Duration, items: u64) -> f64 {
+    elapsed.as_nanos() as f64 / items as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    fn plan(rounds: usize) -> Plan {
+        Plan { rounds, items: 10, pinned: false, group_time_max: Duration::from_secs(60) }
+    }
+
+    fn group(contestants: Vec<Contestant>) -> Group {
+        Group { name: "test-1", question: "does it?", unit: "ns/item", better: Better::Lower, contestants }
+    }
+
+    #[test]
+    fn the_median_is_the_middle_or_the_mean_of_the_middle_two() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![7.0]), Some(7.0));
+        assert_eq!(median(vec![9.0, 1.0, 5.0]), Some(5.0));
+        assert_eq!(median(vec![4.0, 100.0, 1.0, 2.0]), Some(3.0));
+    }
+
+    #[test]
+    fn every_round_runs_each_peer_once_and_the_order_moves_on() {
+        let log = Rc::new(RefCell::new(Vec::new()));
+        let contestants = ["a", "b", "c"].map(|peer| {
+            let log = Rc::clone(&log);
+            Contestant::new(peer, move |_| {
+                log.borrow_mut().push(peer);
+                Ok(1.0)
+            })
+        });
+        let rows = run(&group(contestants.into()), &plan(2)).unwrap();
+        assert_eq!(log.borrow().join(""), "abcbcacab");
+        assert!(rows.iter().all(|row| row.rounds == 2));
+    }
+
+    #[test]
+    fn the_warming_round_is_not_kept() {
+        let figures = RefCell::new(vec![2.0, 4.0, 3.0, 1000.0]);
+        let contestant = Contestant::new(OURS, move |_| Ok(figures.borrow_mut().pop().unwrap()));
+        let rows = run(&group(vec![contestant]), &plan(3)).unwrap();
+        assert_eq!((rows[0].min, rows[0].median, rows[0].max), (2.0, 3.0, 4.0));
+    }
+
+    #[test]
+    fn a_failing_peer_fails_the_run_by_name() {
+        let contestant = Contestant::new("sieve", |_| Err("3 of 10 items were lost".to_owned()));
+        let message = run(&group(vec![contestant]), &plan(1)).unwrap_err();
+        assert_eq!(message, "test-1: sieve: 3 of 10 items were lost");
+    }
+
+    #[test]
+    fn the_ratio_is_to_our_row_and_the_best_row_comes_first() {
+        let contestants = vec![
+            Contestant::new("slow", |_| Ok(30.0)),
+            Contestant::new(OURS, |_| Ok(10.0)),
+            Contestant::new("~limit", |_| Ok(5.0)),
+        ];
+        let rows = run(&group(contestants), &plan(1)).unwrap();
+        let seen: Vec<_> = rows.iter().map(|row| (row.peer, ratio_to_ours(row, &rows).unwrap())).collect();
+        assert_eq!(seen, [("~limit", 0.5), (OURS, 1.0), ("slow", 3.0)]);
+    }
+
+    #[test]
+    fn a_variant_of_ours_is_ours_and_a_namesake_is_not() {
+        assert!(is_ours("millpond"));
+        assert!(is_ours("millpond batch-32"));
+        assert!(!is_ours("millponds"));
+    }
+}

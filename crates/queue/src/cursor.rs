@@ -1,0 +1,96 @@
+//! A queue's end: the word that says which position is next, and how long a fruitless look may linger there.
+//!
+//! When a consumer is as fast as its producer, it finds the queue empty after nearly every item. Each such look
+//! takes the cache lines the producer is working on away from it, and both crawl along at one transfer (here about
+//! 60 ns) per item. A consumer that lingers for a moment instead finds several items at once, on lines nobody else is
+//! writing. So the first fruitless look after a success lingers if lingering has paid off lately, that is, if
+//! several items had come meanwhile. In a ping-pong, where at most one comes, it soon stops, but for one probe in
+//! [`PROBE_EVERY`]. The second fruitless look in a row never lingers.
+//!
+//! The lingering is a hint: it decides when a thread looks, never what it finds. The models leave it out.
+
+use crate::sync::AtomicU64;
+
+/// The next position of one end, with whatever flags the queue keeps in the bits above it.
+#[derive(Debug)]
+pub(crate) struct Cursor {
+    /// Moved by compare-and-swap by the threads of this end; read by anyone.
+    pub(crate) word: AtomicU64,
+    /// Used by the threads of this end only.
+    pub(crate) lull: Lull,
+}
+
+impl Cursor {
+    pub(crate) fn new(word: u64) -> Self {
+        Self { word: AtomicU64::new(word), lull: Lull::new() }
+    }
+}
+
+#[cfg(not(any(loom, shuttle)))]
+mod make {
+    use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+    /// The longest lingering, in pauses of the processor: 0.2 to 1.5 µs.
+    const PAUSES_MAX: u32 = 32;
+    /// So many pauses a probe lingers.
+    const PAUSES_PROBE: u32 = 12;
+    /// So many items mean that lingering paid off.
+    const GAIN: usize = 4;
+    /// While lingering does not pay, one fruitless look in so many tries again.
+    const PROBE_EVERY: u64 = 16;
+
+    /// How long a fruitless look lingers. Torn or lost updates are harmless.
+    #[derive(Debug)]
+    pub(crate) struct Lull {
+        /// Where the last fruitless look was; a second one there does not linger.
+        fruitless_at: AtomicU64,
+        pauses: AtomicU32,
+    }
+
+    impl Lull {
+        pub(crate) const fn new() -> Self {
+            Self { fruitless_at: AtomicU64::new(u64::MAX), pauses: AtomicU32::new(0) }
+        }
+
+        /// Lingers at `position`, if that is likely to pay. `gained` then counts what there is to do.
+        /// Returns whether it is worth looking again.
+        pub(crate) fn linger(&self, position: u64, gained: impl FnOnce() -> usize) -> bool {
+            if self.fruitless_at.load(Relaxed) == position {
+                return false;
+            }
+            self.fruitless_at.store(position, Relaxed);
+            let mut pauses = self.pauses.load(Relaxed);
+            if pauses == 0 {
+                if position % PROBE_EVERY != 0 {
+                    return false;
+                }
+                pauses = PAUSES_PROBE;
+            }
+            for _ in 0..pauses {
+                core::hint::spin_loop();
+            }
+            let gained = gained();
+            let pauses = if gained >= GAIN { (pauses * 2).min(PAUSES_MAX) } else { pauses / 2 };
+            self.pauses.store(pauses, Relaxed);
+            gained > 0
+        }
+    }
+}
+
+#[cfg(any(loom, shuttle))]
+mod make {
+    /// A model has no time to linger in.
+    #[derive(Debug)]
+    pub(crate) struct Lull;
+
+    impl Lull {
+        pub(crate) const fn new() -> Self {
+            Self
+        }
+        pub(crate) fn linger(&self, _position: u64, _gained: impl FnOnce() -> usize) -> bool {
+            false
+        }
+    }
+}
+
+pub(crate) use make::Lull;

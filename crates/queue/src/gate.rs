@@ -1,0 +1,567 @@
+//! `Gate`: a bounded queue whose ends may sleep: the way in of a service, where overload must be refused and a
+//! shutdown must lose nothing.
+//!
+//! ```text
+//!   tail word   ┌────────┬───────────────────┬──────────────────┐
+//!               │ closed │ consumers asleep  │ position to write│
+//!               └────────┴───────────────────┴──────────────────┘
+//!   head word   ┌────────┬───────────────────┬──────────────────┐
+//!               │ closed │ producers asleep  │ position to read │
+//!               └────────┴───────────────────┴──────────────────┘
+//! ```
+//!
+//! The values travel through the same slots as a `Ring`'s. What makes it a gate is that each decision is one swap of one
+//! word, so that no two of them can miss each other:
+//!
+//! - A consumer goes to sleep by adding itself to the *tail* word, which succeeds only while that word says that nothing
+//!   has been written since it looked. A producer's claim is a swap of the same word, so it either comes first, and the
+//!   consumer looks again, or it finds the sleeper there, takes it off and owes it one wake-up. Producers sleep in the
+//!   *head* word in the same way. So there is no fence and no system call while nobody sleeps, and no lost wake-up.
+//! - Closing sets a bit in the tail word. Every claim before it is an accepted value and will be read; none comes after. A
+//!   consumer answers *closed* only when the bit is set and the positions are equal: when everything is drained.
+//!
+//! No order is promised among sleepers. A thread stopped between its claim and its last step holds up those who come to the
+//! same slot; they nap rather than spin.
+//!
+//! Not here: what is measured (`gate_meter.rs`), the sleeping itself (`futex.rs`).
+
+use crate::cursor::Cursor;
+use crate::edge::{Edge, left_out};
+use crate::futex::{self, Scope};
+use crate::gate_meter::{GateStats, Meter};
+use crate::slots::{CapacityError, Look, POSITION_BITS, Patience, Slots};
+use crate::sync::{AtomicU32, Ordering::Relaxed};
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+use crossbeam_utils::CachePadded;
+use std::time::Instant;
+
+/// What the closer did before it closed is seen by whoever is told of it.
+static GATE_CLOSE: Edge = Edge::new("GATE_CLOSE");
+
+const POSITION: u64 = (1 << POSITION_BITS) - 1;
+const ONE_SLEEPER: u64 = 1 << POSITION_BITS;
+const SLEEPERS: u64 = ((1 << 16) - 1) << POSITION_BITS;
+const CLOSED: u64 = 1 << 63;
+
+/// How a [`Gate`] is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GateConfig {
+    /// How many values may wait: 1 to [`CAPACITY_MAX`](crate::CAPACITY_MAX). Default 100.
+    pub capacity: usize,
+    /// How often a waiting thread looks again before it sleeps. Each look takes up to half a microsecond; 0 sleeps at once.
+    /// Default 20.
+    pub spins: u32,
+    /// The wait is measured for one value in so many while nobody sleeps, and for every value while somebody does.
+    /// Default 32; 0 measures none.
+    pub measure_every: u32,
+}
+
+impl Default for GateConfig {
+    fn default() -> Self {
+        Self { capacity: 100, spins: 20, measure_every: 32 }
+    }
+}
+
+/// Why a value was not taken in. It comes back with the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal<T> {
+    /// The gate is full, and the caller would not wait.
+    Full(T),
+    /// The gate was full for as long as the caller would wait.
+    TimedOut(T),
+    /// The gate is closed and will never take another value.
+    Closed(T),
+}
+
+impl<T> Refusal<T> {
+    /// The value that was refused.
+    pub fn into_inner(self) -> T {
+        match self {
+            Self::Full(value) | Self::TimedOut(value) | Self::Closed(value) => value,
+        }
+    }
+}
+
+impl<T> fmt::Display for Refusal<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full(_) => "gate is full; try again later or raise its capacity",
+            Self::TimedOut(_) => "gate stayed full for the whole wait; try again later or raise its capacity",
+            Self::Closed(_) => "gate is closed; it takes nothing more",
+        })
+    }
+}
+
+impl<T: fmt::Debug> core::error::Error for Refusal<T> {}
+
+/// Why there is no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoValue {
+    /// The gate is empty, and the caller would not wait.
+    Empty,
+    /// The gate was empty for as long as the caller would wait.
+    TimedOut,
+    /// The gate is closed and drained: there will never be another value.
+    Closed,
+}
+
+impl fmt::Display for NoValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "gate is empty",
+            Self::TimedOut => "gate stayed empty for the whole wait",
+            Self::Closed => "gate is closed and drained",
+        })
+    }
+}
+
+impl core::error::Error for NoValue {}
+
+/// A bounded queue that can wait on both ends and be closed without losing a value.
+///
+/// ```
+/// use millpond_queue::{Gate, NoValue, Refusal};
+/// let gate = Gate::with_capacity(1)?;
+/// assert_eq!(gate.try_enqueue("first"), Ok(()));
+/// assert_eq!(gate.try_enqueue("second"), Err(Refusal::Full("second")));
+/// gate.close();
+/// assert_eq!(gate.try_enqueue("third"), Err(Refusal::Closed("third")));
+/// assert_eq!(gate.dequeue(), Some("first"), "what was accepted is still served");
+/// assert_eq!(gate.try_dequeue(), Err(NoValue::Closed));
+/// # Ok::<(), millpond_queue::CapacityError>(())
+/// ```
+pub struct Gate<T> {
+    /// Swapped by producers, by consumers who go to sleep, and by the closer.
+    tail: CachePadded<Cursor>,
+    /// Swapped by consumers, by producers who go to sleep, and by the closer.
+    head: CachePadded<Cursor>,
+    /// Wake-ups owed to consumers who are off the tail word, and to producers who are off the head word.
+    consumer_wakes: CachePadded<AtomicU32>,
+    producer_wakes: CachePadded<AtomicU32>,
+    slots: Slots<T>,
+    meter: Meter,
+    spins: u32,
+}
+
+/// How long a caller waits.
+#[derive(Clone, Copy)]
+enum Until {
+    Now,
+    Deadline(Instant),
+    Forever,
+}
+
+/// Why an attempt came to nothing.
+enum Stuck {
+    /// The other side has to act first. The position where it was seen.
+    Blocked(u64),
+    Closed,
+}
+
+impl<T> Gate<T> {
+    /// A gate for exactly `capacity` values, otherwise as [`GateConfig::default`].
+    pub fn with_capacity(capacity: usize) -> Result<Self, CapacityError> {
+        Self::start(GateConfig { capacity, ..GateConfig::default() })
+    }
+
+    /// A gate as configured.
+    pub fn start(config: GateConfig) -> Result<Self, CapacityError> {
+        Ok(Self {
+            tail: CachePadded::new(Cursor::new(0)),
+            head: CachePadded::new(Cursor::new(0)),
+            consumer_wakes: CachePadded::new(AtomicU32::new(0)),
+            producer_wakes: CachePadded::new(AtomicU32::new(0)),
+            slots: Slots::with_capacity(config.capacity)?,
+            meter: Meter::new(config.capacity, config.measure_every),
+            spins: config.spins,
+        })
+    }
+
+    /// Adds a value, waiting for place as long as it takes. Fails only with [`Refusal::Closed`].
+    #[inline]
+    pub fn enqueue(&self, value: T) -> Result<(), Refusal<T>> {
+        self.put_in(value, Until::Forever)
+    }
+
+    /// Adds a value, waiting for place at most `timeout`.
+    pub fn enqueue_timeout(&self, value: T, timeout: Duration) -> Result<(), Refusal<T>> {
+        self.put_in(value, until(timeout))
+    }
+
+    /// Adds a value if there is place now. A refusal because of [`Refusal::Full`] is counted as rejected.
+    #[inline]
+    pub fn try_enqueue(&self, value: T) -> Result<(), Refusal<T>> {
+        let result = self.put_in(value, Until::Now);
+        if let Err(Refusal::Full(_)) = result {
+            self.meter.rejected();
+        }
+        result
+    }
+
+    /// Takes the oldest value, waiting for one as long as it takes. `None`: the gate is closed and drained.
+    #[inline]
+    pub fn dequeue(&self) -> Option<T> {
+        self.take_out(Until::Forever).ok()
+    }
+
+    /// Takes the oldest value, waiting for one at most `timeout`.
+    pub fn dequeue_timeout(&self, timeout: Duration) -> Result<T, NoValue> {
+        self.take_out(until(timeout))
+    }
+
+    /// Takes the oldest value if there is one now.
+    #[inline]
+    pub fn try_dequeue(&self) -> Result<T, NoValue> {
+        self.take_out(Until::Now)
+    }
+
+    /// Ends intake and wakes everyone who waits on either side. What was accepted can still be taken. Closing again does
+    /// nothing.
+    pub fn close(&self) {
+        // Everyone asleep at the time is taken off the word by the very swap that closes it, so nobody can lie down unseen.
+        let consumers = close_word(&self.tail);
+        let producers = close_word(&self.head);
+        wake(&self.consumer_wakes, consumers);
+        if !left_out("GATE_CLOSE_WAKES_PRODUCERS") {
+            wake(&self.producer_wakes, producers);
+        }
+    }
+
+    /// Closes, and hands back what no consumer has taken, oldest first.
+    pub fn close_and_drain(&self) -> Vec<T> {
+        self.close();
+        let mut left = Vec::new();
+        while let Ok(value) = self.try_dequeue() {
+            left.push(value);
+        }
+        left
+    }
+
+    /// Whether the gate is closed. There may still be values to take.
+    pub fn is_closed(&self) -> bool {
+        self.tail.word.load(GATE_CLOSE.acquire()) & CLOSED != 0
+    }
+
+    /// How many values wait; `capacity` when full. Others may be at work, so it may be stale.
+    pub fn len(&self) -> usize {
+        let head = self.head.word.load(Relaxed) & POSITION;
+        self.slots.distance(head, self.tail.word.load(Relaxed) & POSITION)
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether there is no place.
+    pub fn is_full(&self) -> bool {
+        self.len() == self.capacity()
+    }
+
+    /// How many values may wait: what was asked for, exactly.
+    pub fn capacity(&self) -> usize {
+        self.slots.capacity()
+    }
+
+    /// How full the gate is and was, and how long values waited.
+    pub fn stats(&self) -> GateStats {
+        let dequeued = self.slots.count(self.head.word.load(Relaxed) & POSITION);
+        let enqueued = self.slots.count(self.tail.word.load(Relaxed) & POSITION);
+        self.meter.stats(self.len(), self.capacity(), enqueued, dequeued)
+    }
+
+    #[inline]
+    fn put_in(&self, value: T, until: Until) -> Result<(), Refusal<T>> {
+        let mut waiting = Waiting::new(self.spins, until);
+        loop {
+            match self.claim(&self.tail, Slots::look_free) {
+                Ok(word) => {
+                    self.fill(word, value);
+                    return Ok(());
+                }
+                Err(Stuck::Closed) => return Err(Refusal::Closed(value)),
+                Err(Stuck::Blocked(position)) => match waiting.next(&self.tail, position) {
+                    Next::LookAgain => {}
+                    Next::GiveUp if matches!(until, Until::Now) => return Err(Refusal::Full(value)),
+                    Next::GiveUp => return Err(Refusal::TimedOut(value)),
+                    Next::Sleep(limit) => {
+                        // Blocked at `position` means that the head is one lap behind it.
+                        let full = |head| self.slots.next_lap(head) == position;
+                        waiting.slept(self.sleep(&self.head, full, &self.producer_wakes, limit));
+                    }
+                },
+            }
+        }
+    }
+
+    #[inline]
+    fn take_out(&self, until: Until) -> Result<T, NoValue> {
+        let mut waiting = Waiting::new(self.spins, until);
+        loop {
+            match self.claim(&self.head, Slots::look_full) {
+                Ok(word) => return Ok(self.empty(word)),
+                Err(Stuck::Closed) => return Err(NoValue::Closed),
+                Err(Stuck::Blocked(position)) => match waiting.next(&self.head, position) {
+                    Next::LookAgain => {}
+                    Next::GiveUp if matches!(until, Until::Now) => return Err(NoValue::Empty),
+                    Next::GiveUp => return Err(NoValue::TimedOut),
+                    Next::Sleep(limit) => {
+                        let empty = |tail| tail == position;
+                        waiting.slept(self.sleep(&self.tail, empty, &self.consumer_wakes, limit));
+                    }
+                },
+            }
+        }
+    }
+
+    /// Puts the value into the claimed slot, and pays the wake-up owed to a sleeping consumer.
+    #[inline(always)]
+    fn fill(&self, word: u64, value: T) {
+        let position = word & POSITION;
+        let owed = word & SLEEPERS != 0;
+        let measured = self.meter.arrives(self.slots.index(position), position, owed);
+        self.slots.expect_after(position);
+        // SAFETY: `claim` saw `look_free` say Ready and moved the tail past this position.
+        unsafe { self.slots.put(position, value, measured) };
+        self.meter.watch_depth(position, |head| self.slots.distance(head, self.slots.next(position)), || {
+            self.head.word.load(Relaxed) & POSITION
+        });
+        if owed {
+            wake(&self.consumer_wakes, 1);
+        }
+    }
+
+    /// Takes the value out of the claimed slot, and pays the wake-up owed to a sleeping producer.
+    #[inline(always)]
+    fn empty(&self, word: u64) -> T {
+        let position = word & POSITION;
+        if self.slots.is_marked(position) {
+            self.meter.leaves(self.slots.index(position));
+        }
+        self.slots.expect_after(position);
+        // SAFETY: `claim` saw `look_full` say Ready and moved the head past this position.
+        let value = unsafe { self.slots.take(position) };
+        if word & SLEEPERS != 0 {
+            wake(&self.producer_wakes, 1);
+        }
+        value
+    }
+
+    /// Claims the next position of one end and takes one sleeper, if any, off its word. Returns the word as it was.
+    #[inline(always)]
+    fn claim(&self, end: &Cursor, look: impl Fn(&Slots<T>, u64) -> Look) -> Result<u64, Stuck> {
+        let writing = core::ptr::eq(end, &*self.tail);
+        let mut word = end.word.load(Relaxed);
+        let mut patience = Patience::new();
+        loop {
+            let position = word & POSITION;
+            if writing && word & CLOSED != 0 {
+                // Receives GATE_CLOSE, so that a refused producer too sees what the closer did before.
+                let _ = self.is_closed();
+                return Err(Stuck::Closed);
+            }
+            match look(&self.slots, position) {
+                Look::Ready => {
+                    let one_less = if word & SLEEPERS == 0 { 0 } else { ONE_SLEEPER };
+                    let next = ((word & !POSITION) - one_less) | self.slots.next(position);
+                    match end.word.compare_exchange_weak(word, next, Relaxed, Relaxed) {
+                        Ok(_) => return Ok(word),
+                        Err(now) => {
+                            word = now;
+                            patience.retry();
+                        }
+                    }
+                }
+                Look::Ahead => word = end.word.load(Relaxed),
+                Look::Behind => {
+                    if let Some(stuck) = self.stuck(writing, position) {
+                        return Err(stuck);
+                    }
+                    patience.wait();
+                    word = end.word.load(Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Why the slot at `position` is not ready. `None`: another thread is between its claim and its last step there.
+    #[cold]
+    fn stuck(&self, writing: bool, position: u64) -> Option<Stuck> {
+        if writing {
+            let full = self.slots.next_lap(self.head.word.load(Relaxed) & POSITION) == position;
+            return full.then_some(Stuck::Blocked(position));
+        }
+        // GATE_CLOSE, consumer's end (Acquire): what the closer did before is seen by who is told "closed".
+        let tail = self.tail.word.load(GATE_CLOSE.acquire());
+        if tail & POSITION != position && !left_out("GATE_DRAINS_BEFORE_CLOSED") {
+            None
+        } else if tail & CLOSED != 0 {
+            Some(Stuck::Closed)
+        } else {
+            Some(Stuck::Blocked(position))
+        }
+    }
+
+    /// Sleeps in `end`'s word if that word still says `blocked`, until a wake-up comes. `false`: time ran out first.
+    #[cold]
+    fn sleep(
+        &self,
+        end: &Cursor,
+        blocked: impl Fn(u64) -> bool,
+        wakes: &AtomicU32,
+        limit: Option<Instant>,
+    ) -> bool {
+        let mut word = end.word.load(Relaxed);
+        loop {
+            if !blocked(word & POSITION) || word & CLOSED != 0 {
+                return true;
+            }
+            if word & SLEEPERS == SLEEPERS {
+                // Sixty-five thousand are asleep here: this one looks again by itself.
+                crate::sync::yield_now();
+                return true;
+            }
+            match end.word.compare_exchange_weak(word, word + ONE_SLEEPER, Relaxed, Relaxed) {
+                Ok(_) => break,
+                Err(now) => word = now,
+            }
+        }
+        loop {
+            if take_wake(wakes) {
+                return true;
+            }
+            let left = limit.map(|limit| limit.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) && rise(end) {
+                return false;
+            }
+            // Off the word already, but the wake-up is still on its way: it comes for certain, so wait for it.
+            let left = left.filter(|left| *left != Duration::ZERO);
+            futex::wait(wakes, 0, left, Scope::Private);
+        }
+    }
+}
+
+/// Takes one sleeper off the word, whose time ran out. `false`: somebody owes a wake-up to every sleeper already.
+fn rise(end: &Cursor) -> bool {
+    let mut word = end.word.load(Relaxed);
+    loop {
+        if word & SLEEPERS == 0 {
+            return false;
+        }
+        match end.word.compare_exchange_weak(word, word - ONE_SLEEPER, Relaxed, Relaxed) {
+            Ok(_) => return true,
+            Err(now) => word = now,
+        }
+    }
+}
+
+/// Sets the closed bit and takes all sleepers off the word. Returns how many wake-ups that owes.
+fn close_word(end: &Cursor) -> u32 {
+    let mut word = end.word.load(Relaxed);
+    loop {
+        let closed = (word & POSITION) | CLOSED;
+        // GATE_CLOSE, closer's end (Release): what was done before closing is seen by who is told "closed".
+        match end.word.compare_exchange_weak(word, closed, GATE_CLOSE.release(), Relaxed) {
+            Ok(_) => return ((word & SLEEPERS) >> POSITION_BITS) as u32,
+            Err(now) => word = now,
+        }
+    }
+}
+
+/// Pays `count` wake-ups.
+#[cold]
+fn wake(wakes: &AtomicU32, count: u32) {
+    if count > 0 {
+        wakes.fetch_add(count, Relaxed);
+        futex::wake(wakes, count, Scope::Private);
+    }
+}
+
+/// Takes one wake-up, if one has been paid.
+fn take_wake(wakes: &AtomicU32) -> bool {
+    let mut paid = wakes.load(Relaxed);
+    while paid > 0 {
+        match wakes.compare_exchange_weak(paid, paid - 1, Relaxed, Relaxed) {
+            Ok(_) => return true,
+            Err(now) => paid = now,
+        }
+    }
+    false
+}
+
+/// What a blocked caller does next.
+enum Next {
+    LookAgain,
+    GiveUp,
+    /// Sleep, until this time at most.
+    Sleep(Option<Instant>),
+}
+
+/// One caller's wait: it looks again a few times, then gives its processor away twice, then sleeps.
+struct Waiting {
+    looks_left: u32,
+    until: Until,
+}
+
+impl Waiting {
+    const YIELDS: u32 = 2;
+
+    #[inline(always)]
+    fn new(spins: u32, until: Until) -> Self {
+        Self { looks_left: if spins == 0 { 0 } else { spins + Self::YIELDS }, until }
+    }
+
+    #[cold]
+    fn next(&mut self, end: &Cursor, position: u64) -> Next {
+        let limit = match self.until {
+            Until::Now if end.lull.linger(position, || 1) => return Next::LookAgain,
+            Until::Now => return Next::GiveUp,
+            Until::Deadline(deadline) if Instant::now() >= deadline => return Next::GiveUp,
+            Until::Deadline(deadline) => Some(deadline),
+            Until::Forever => None,
+        };
+        if self.looks_left == 0 || cfg!(any(loom, shuttle)) {
+            return Next::Sleep(limit);
+        }
+        self.looks_left -= 1;
+        if self.looks_left < Self::YIELDS {
+            crate::sync::yield_now();
+        } else {
+            for _ in 0..32 {
+                crate::sync::spin_loop();
+            }
+        }
+        Next::LookAgain
+    }
+
+    /// After a wake-up the wait begins anew; when time ran out there is one last look.
+    fn slept(&mut self, woken: bool) {
+        if !woken {
+            self.until = Until::Deadline(Instant::now());
+        }
+    }
+}
+
+fn until(timeout: Duration) -> Until {
+    // A time-out past the end of the clock is no time-out.
+    Instant::now().checked_add(timeout).map_or(Until::Forever, Until::Deadline)
+}
+
+impl<T> Drop for Gate<T> {
+    fn drop(&mut self) {
+        // Everything accepted and not taken is dropped here, once.
+        drop(self.close_and_drain());
+    }
+}
+
+impl<T> fmt::Debug for Gate<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate")
+            .field("len", &self.len())
+            .field("capacity", &self.capacity())
+            .field("closed", &self.is_closed())
+            .finish()
+    }
+}

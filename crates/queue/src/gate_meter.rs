@@ -1,0 +1,175 @@
+//! What a `Gate` tells about itself: how full it was at worst, how long values waited, how many were turned away.
+//!
+//! Reading a clock costs more than passing a value, so the wait is measured for one value in `measure_every`, and for every
+//! value while somebody sleeps, which is whenever traffic is light. The time of arrival stands beside the slots, and the
+//! slot's mark tells the reader that it is there. The depth is exact: it is computed only when the last known position of
+//! the head leaves open that it is a new record.
+//!
+//! Nothing here decides anything. The models leave it out.
+
+use core::time::Duration;
+
+/// How full a gate is and was, and how long values waited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GateStats {
+    /// How many values wait.
+    pub len: usize,
+    /// How many may wait.
+    pub capacity: usize,
+    /// The most that ever waited at once.
+    pub len_max: usize,
+    /// How many were taken in since the start.
+    pub enqueued: u64,
+    /// How many were taken out since the start.
+    pub dequeued: u64,
+    /// How many `try_enqueue` turned away because the gate was full.
+    pub rejected: u64,
+    /// How many waits were measured.
+    pub waits_measured: u64,
+    /// The mean of the measured waits between enqueue and dequeue.
+    pub wait_mean: Duration,
+    /// The longest of the measured waits.
+    pub wait_max: Duration,
+}
+
+#[cfg(not(any(loom, shuttle)))]
+mod make {
+    use super::{Duration, GateStats};
+    use crate::sync::{AtomicU64, Ordering::Relaxed};
+    use alloc::boxed::Box;
+    use crossbeam_utils::CachePadded;
+    use std::time::Instant;
+
+    pub(crate) struct Meter {
+        start: Instant,
+        measure_every: u64,
+        /// When the value in the slot of the same index arrived, in nanoseconds since the start. Written by the slot's
+        /// writer and read by its reader, whom the slot's turn keeps apart.
+        arrivals: Box<[AtomicU64]>,
+        /// Written by producers.
+        depth: CachePadded<Depth>,
+        /// Written by consumers.
+        waits: CachePadded<Waits>,
+        rejected: CachePadded<AtomicU64>,
+    }
+
+    struct Depth {
+        /// A position the head has reached, perhaps long ago.
+        head_seen: AtomicU64,
+        len_max: AtomicU64,
+    }
+
+    struct Waits {
+        count: AtomicU64,
+        nanoseconds: AtomicU64,
+        nanoseconds_max: AtomicU64,
+    }
+
+    impl Meter {
+        pub(crate) fn new(capacity: usize, measure_every: u32) -> Self {
+            let arrivals = if measure_every == 0 { 0 } else { capacity };
+            Self {
+                start: Instant::now(),
+                measure_every: u64::from(measure_every),
+                arrivals: (0..arrivals).map(|_| AtomicU64::new(0)).collect(),
+                depth: CachePadded::new(Depth { head_seen: AtomicU64::new(0), len_max: AtomicU64::new(0) }),
+                waits: CachePadded::new(Waits {
+                    count: AtomicU64::new(0),
+                    nanoseconds: AtomicU64::new(0),
+                    nanoseconds_max: AtomicU64::new(0),
+                }),
+                rejected: CachePadded::new(AtomicU64::new(0)),
+            }
+        }
+
+        /// A value arrives at a slot. Says whether its wait is measured.
+        #[inline(always)]
+        pub(crate) fn arrives(&self, index: usize, position: u64, somebody_sleeps: bool) -> bool {
+            if self.measure_every == 0 || !(somebody_sleeps || position % self.measure_every == 0) {
+                return false;
+            }
+            self.arrivals[index].store(self.now(), Relaxed);
+            true
+        }
+
+        /// A measured value leaves its slot.
+        #[cold]
+        pub(crate) fn leaves(&self, index: usize) {
+            let wait = self.now().saturating_sub(self.arrivals[index].load(Relaxed));
+            self.waits.count.fetch_add(1, Relaxed);
+            self.waits.nanoseconds.fetch_add(wait, Relaxed);
+            self.waits.nanoseconds_max.fetch_max(wait, Relaxed);
+        }
+
+        /// A value was written at `position`; `depth` says how many wait if the head is at a given place.
+        #[inline(always)]
+        pub(crate) fn watch_depth(
+            &self,
+            _position: u64,
+            depth: impl Fn(u64) -> usize,
+            head: impl FnOnce() -> u64,
+        ) {
+            if depth(self.depth.head_seen.load(Relaxed)) as u64 > self.depth.len_max.load(Relaxed) {
+                let head = head();
+                self.depth.head_seen.store(head, Relaxed);
+                self.depth.len_max.fetch_max(depth(head) as u64, Relaxed);
+            }
+        }
+
+        pub(crate) fn rejected(&self) {
+            self.rejected.fetch_add(1, Relaxed);
+        }
+
+        pub(crate) fn stats(&self, len: usize, capacity: usize, enqueued: u64, dequeued: u64) -> GateStats {
+            let count = self.waits.count.load(Relaxed);
+            let total = self.waits.nanoseconds.load(Relaxed);
+            GateStats {
+                len,
+                capacity,
+                len_max: self.depth.len_max.load(Relaxed) as usize,
+                enqueued,
+                dequeued,
+                rejected: self.rejected.load(Relaxed),
+                waits_measured: count,
+                wait_mean: Duration::from_nanos(total.checked_div(count).unwrap_or(0)),
+                wait_max: Duration::from_nanos(self.waits.nanoseconds_max.load(Relaxed)),
+            }
+        }
+
+        fn now(&self) -> u64 {
+            self.start.elapsed().as_nanos() as u64
+        }
+    }
+}
+
+#[cfg(any(loom, shuttle))]
+mod make {
+    use super::GateStats;
+
+    /// A model has no clock.
+    pub(crate) struct Meter;
+
+    impl Meter {
+        pub(crate) fn new(_capacity: usize, _measure_every: u32) -> Self {
+            Self
+        }
+        pub(crate) fn arrives(&self, _index: usize, _position: u64, _somebody_sleeps: bool) -> bool {
+            false
+        }
+        pub(crate) fn leaves(&self, _index: usize) {}
+        pub(crate) fn watch_depth(
+            &self,
+            _position: u64,
+            _depth: impl Fn(u64) -> usize,
+            _head: impl FnOnce() -> u64,
+        ) {
+        }
+        pub(crate) fn rejected(&self) {}
+        pub(crate) fn stats(&self, len: usize, capacity: usize, enqueued: u64, dequeued: u64) -> GateStats {
+            GateStats { len, capacity, enqueued, dequeued, ..GateStats::default() }
+        }
+    }
+}
+
+pub(crate) use make::Meter;

@@ -1,0 +1,143 @@
+//! Every interleaving of producers, consumers and a closer at a gate for one or two values.
+//!
+//! What must hold: nobody sleeps for ever (the checker reports a deadlock); every accepted value is taken once; none is
+//! accepted after closing; a consumer is told *closed* only when nothing is left; closing wakes both sides, however many.
+
+use crate::gate::{Gate, NoValue, Refusal};
+use crate::model::explore;
+use crate::sync::{Arc, UnsafeCell, thread};
+use alloc::vec::Vec;
+
+/// A cell written before an event and read after it, which the checker watches.
+struct Note(UnsafeCell<u32>);
+
+// SAFETY: who may touch the cell when is what the models check.
+unsafe impl Sync for Note {}
+// SAFETY: a number may go anywhere.
+unsafe impl Send for Note {}
+
+fn gate(capacity: usize) -> Arc<Gate<u32>> {
+    Arc::new(Gate::with_capacity(capacity).unwrap())
+}
+
+fn start<R: 'static>(gate: &Arc<Gate<u32>>, act: impl FnOnce(&Gate<u32>) -> R + 'static + Send) -> thread::JoinHandle<R>
+where
+    R: Send,
+{
+    let gate = Arc::clone(gate);
+    thread::spawn(move || act(&gate))
+}
+
+#[test]
+fn a_sleeping_consumer_is_woken_by_a_push() {
+    explore(4, || {
+        let gate = gate(1);
+        let consumer = start(&gate, |gate| (gate.dequeue(), gate.dequeue()));
+        assert_eq!(gate.enqueue(1), Ok(()));
+        assert_eq!(gate.enqueue(2), Ok(()));
+        assert_eq!(consumer.join().unwrap(), (Some(1), Some(2)));
+    });
+}
+
+#[test]
+fn every_sleeping_consumer_gets_a_wake_up_of_its_own() {
+    explore(3, || {
+        let gate = gate(2);
+        let consumers = [0; 2].map(|_| start(&gate, |gate| gate.dequeue()));
+        assert_eq!(gate.enqueue(1), Ok(()));
+        assert_eq!(gate.enqueue(2), Ok(()));
+        let mut taken: Vec<_> = consumers.into_iter().map(|consumer| consumer.join().unwrap()).collect();
+        taken.sort_unstable();
+        assert_eq!(taken, [Some(1), Some(2)]);
+    });
+}
+
+#[test]
+fn every_sleeping_producer_gets_a_wake_up_of_its_own() {
+    explore(3, || {
+        let gate = gate(1);
+        assert_eq!(gate.try_enqueue(0), Ok(()));
+        let producers = [1, 2].map(|value| start(&gate, move |gate| gate.enqueue(value)));
+        let mut taken = [gate.dequeue(), gate.dequeue(), gate.dequeue()];
+        for producer in producers {
+            assert_eq!(producer.join().unwrap(), Ok(()));
+        }
+        taken.sort_unstable();
+        assert_eq!(taken, [Some(0), Some(1), Some(2)]);
+    });
+}
+
+#[test]
+fn closing_wakes_every_consumer_and_loses_nothing() {
+    explore(3, || {
+        let gate = gate(1);
+        let consumers = [0; 2].map(|_| start(&gate, |gate| gate.dequeue()));
+        let accepted = gate.try_enqueue(1).is_ok();
+        gate.close();
+        let taken: Vec<_> = consumers.into_iter().filter_map(|consumer| consumer.join().unwrap()).collect();
+        assert!(accepted, "nobody but this thread fills the gate");
+        assert_eq!(taken, [1], "the accepted value is served, the other consumer is told");
+        assert_eq!(gate.try_dequeue(), Err(NoValue::Closed));
+    });
+}
+
+#[test]
+fn closing_wakes_every_producer_and_hands_their_values_back() {
+    explore(3, || {
+        let gate = gate(1);
+        assert_eq!(gate.try_enqueue(0), Ok(()));
+        let producers = [1, 2].map(|value| start(&gate, move |gate| gate.enqueue(value)));
+        gate.close();
+        for (value, producer) in [1, 2].into_iter().zip(producers) {
+            assert_eq!(producer.join().unwrap(), Err(Refusal::Closed(value)));
+        }
+        assert_eq!(gate.dequeue(), Some(0));
+        assert_eq!(gate.dequeue(), None);
+    });
+}
+
+#[test]
+fn a_value_is_either_refused_or_taken_whenever_the_gate_closes() {
+    explore(3, || {
+        let gate = gate(1);
+        let producer = start(&gate, |gate| (1..=2).filter(|value| gate.enqueue(*value).is_ok()).count());
+        let consumer = start(&gate, |gate| core::iter::from_fn(|| gate.dequeue()).count());
+        gate.close();
+        assert_eq!(producer.join().unwrap(), consumer.join().unwrap());
+    });
+}
+
+#[test]
+fn what_the_closer_did_before_is_seen_by_who_is_told() {
+    explore(3, || {
+        let gate = gate(1);
+        let note = Arc::new(Note(UnsafeCell::new(0)));
+        let told = {
+            let note = Arc::clone(&note);
+            start(&gate, move |gate| {
+                if gate.try_dequeue() == Err(NoValue::Closed) || gate.try_enqueue(1).is_err() {
+                    // SAFETY: the closer is done with the note before it closes, as the checker verifies.
+                    note.0.with(|note| assert_eq!(unsafe { *note }, 7));
+                }
+            })
+        };
+        // SAFETY: nobody reads the note before the gate is closed.
+        note.0.with_mut(|note| unsafe { *note = 7 });
+        gate.close();
+        told.join().unwrap();
+    });
+}
+
+#[test]
+fn two_producers_and_a_consumer_pass_everything_through_one_slot() {
+    explore(2, || {
+        let gate = gate(1);
+        let producers = [1, 2].map(|value| start(&gate, move |gate| gate.enqueue(value)));
+        let mut taken = [gate.dequeue(), gate.dequeue()];
+        for producer in producers {
+            assert_eq!(producer.join().unwrap(), Ok(()));
+        }
+        taken.sort_unstable();
+        assert_eq!(taken, [Some(1), Some(2)]);
+    });
+}

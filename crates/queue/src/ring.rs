@@ -1,0 +1,278 @@
+//! `Ring`: a bounded queue that any number of threads push to and pop from without locks.
+//!
+//! Two cursors, `tail` for writers and `head` for readers, each on cache lines of its own. A thread looks at the slot
+//! its cursor names, and claims it by moving the cursor on; the slot's turn (`slots.rs`) then carries the value.
+//! Nothing is allocated after the start, and refusal hands the value back.
+//!
+//! *Full* and *empty* are exact: they are answered only when the cursors are a whole capacity apart, or equal. When the
+//! slot is still in another thread's hands, between its claim and its last step, the call waits for that step. So the
+//! ring is linearizable, but a thread stopped in that place holds up those who come to the same slot; for processes
+//! that may be killed there is `wpol`'s version 2.
+//!
+//! Not here: how long a fruitless look lingers (`cursor.rs`), sleeping while full or empty (`gate.rs`).
+
+use crate::cursor::Cursor;
+use crate::slots::{CapacityError, Look, Patience, Slots};
+use crate::sync::Ordering::Relaxed;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::fmt;
+use crossbeam_utils::CachePadded;
+
+/// A bounded queue for many producers and many consumers, first in, first out.
+///
+/// ```
+/// let ring = millpond_queue::Ring::with_capacity(2)?;
+/// assert_eq!(ring.push("one"), Ok(()));
+/// assert_eq!(ring.push("two"), Ok(()));
+/// assert_eq!(ring.push("three"), Err("three"), "a full ring hands the value back");
+/// assert_eq!(ring.pop(), Some("one"));
+/// # Ok::<(), millpond_queue::CapacityError>(())
+/// ```
+pub struct Ring<T> {
+    /// The next position to write; moved by writers.
+    tail: CachePadded<Cursor>,
+    /// The next position to read; moved by readers.
+    head: CachePadded<Cursor>,
+    /// Never changes after the start; what is inside follows the turns.
+    slots: Slots<T>,
+}
+
+impl<T> Ring<T> {
+    /// A ring of exactly `capacity` slots: any number from 1 to [`CAPACITY_MAX`](crate::CAPACITY_MAX).
+    pub fn with_capacity(capacity: usize) -> Result<Self, CapacityError> {
+        Ok(Self::at(0, Slots::with_capacity(capacity)?))
+    }
+
+    /// An empty ring that has been through `laps` laps, for tests of what age does.
+    #[cfg(test)]
+    pub(crate) fn aged(capacity: usize, laps: u64) -> Self {
+        let mut slots = Slots::with_capacity(capacity).expect("a capacity for a test");
+        Self::at(slots.start_at(laps), slots)
+    }
+
+    fn at(position: u64, slots: Slots<T>) -> Self {
+        Self {
+            tail: CachePadded::new(Cursor::new(position)),
+            head: CachePadded::new(Cursor::new(position)),
+            slots,
+        }
+    }
+
+    /// Adds `value` at the end, or hands it back if the ring is full.
+    #[inline]
+    pub fn push(&self, value: T) -> Result<(), T> {
+        match self.claim(&self.tail, Slots::look_free, Self::full_or_moved) {
+            None => Err(value),
+            Some(position) => {
+                self.slots.expect_after(position);
+                // SAFETY: `claim` saw `look_free` say Ready and moved the cursor past this position.
+                unsafe { self.slots.put(position, value, false) };
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes the oldest value, if there is one.
+    #[inline]
+    pub fn pop(&self) -> Option<T> {
+        let position = self.claim(&self.head, Slots::look_full, Self::empty_or_moved)?;
+        self.slots.expect_after(position);
+        // SAFETY: `claim` saw `look_full` say Ready and moved the cursor past this position.
+        Some(unsafe { self.slots.take(position) })
+    }
+
+    /// Moves values from the front of `from` to the end of the ring, as many as fit, and says how many. They stay in
+    /// order and, unless the ring runs full, together; what did not fit stays in `from`.
+    pub fn push_batch(&self, from: &mut VecDeque<T>) -> usize {
+        let mut pushed = 0;
+        while !from.is_empty() {
+            let claimed = self.claim_many(&self.tail, from.len(), Slots::look_free, Self::full_or_moved);
+            let Some((mut position, count)) = claimed else { break };
+            for value in from.drain(..count) {
+                // SAFETY: `claim_many` saw `look_free` say Ready for this position and moved the cursor past it.
+                unsafe { self.slots.put(position, value, false) };
+                position = self.slots.next(position);
+            }
+            pushed += count;
+        }
+        pushed
+    }
+
+    /// Moves at most `max` of the oldest values to the end of `into`, and says how many came.
+    pub fn pop_batch(&self, into: &mut Vec<T>, max: usize) -> usize {
+        into.reserve(max.min(self.len()));
+        self.pop_each(max, |value| into.push(value))
+    }
+
+    /// Hands at most `max` of the oldest values to `each`, and says how many came.
+    pub(crate) fn pop_each(&self, max: usize, mut each: impl FnMut(T)) -> usize {
+        let mut popped = 0;
+        while popped < max {
+            let claimed = self.claim_many(&self.head, max - popped, Slots::look_full, Self::empty_or_moved);
+            let Some((first, count)) = claimed else { break };
+            let mut claimed = Claimed { ring: self, position: first, left: count };
+            while let Some(value) = claimed.next() {
+                each(value);
+            }
+            popped += count;
+        }
+        popped
+    }
+
+    /// How many values are in the ring. Others may push and pop while it is read, so it may be stale.
+    pub fn len(&self) -> usize {
+        let head = self.head.word.load(Relaxed);
+        self.slots.distance(head, self.tail.word.load(Relaxed))
+    }
+
+    /// Whether the ring was empty a moment ago.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the ring was full a moment ago.
+    pub fn is_full(&self) -> bool {
+        self.len() == self.capacity()
+    }
+
+    /// How many values the ring holds at most: what was asked for, exactly.
+    pub fn capacity(&self) -> usize {
+        self.slots.capacity()
+    }
+
+    /// Claims the next position of one end. `look` tells whether its slot is ready, and `stuck`, when it is not, whether
+    /// that is for good (`None`) or where to look next.
+    #[inline(always)]
+    fn claim(
+        &self,
+        cursor: &Cursor,
+        look: impl Fn(&Slots<T>, u64) -> Look,
+        stuck: impl Fn(&Self, u64, &mut Patience) -> Option<u64>,
+    ) -> Option<u64> {
+        let mut position = cursor.word.load(Relaxed);
+        let mut patience = Patience::new();
+        loop {
+            match look(&self.slots, position) {
+                Look::Ready => {
+                    let next = self.slots.next(position);
+                    match cursor.word.compare_exchange_weak(position, next, Relaxed, Relaxed) {
+                        Ok(_) => return Some(position),
+                        Err(now) => {
+                            position = now;
+                            patience.retry();
+                        }
+                    }
+                }
+                Look::Ahead => position = cursor.word.load(Relaxed),
+                Look::Behind => position = stuck(self, position, &mut patience)?,
+            }
+        }
+    }
+
+    /// As `claim`, for up to `count` positions at once: as many as are ready in a row.
+    fn claim_many(
+        &self,
+        cursor: &Cursor,
+        count: usize,
+        look: impl Fn(&Slots<T>, u64) -> Look,
+        stuck: impl Fn(&Self, u64, &mut Patience) -> Option<u64>,
+    ) -> Option<(u64, usize)> {
+        let mut position = cursor.word.load(Relaxed);
+        let mut patience = Patience::new();
+        loop {
+            let mut end = position;
+            let mut ready = 0;
+            let mut seen = Look::Ready;
+            while ready < count.min(self.capacity()) {
+                seen = look(&self.slots, end);
+                if seen != Look::Ready {
+                    break;
+                }
+                end = self.slots.next(end);
+                ready += 1;
+            }
+            if ready > 0 {
+                match cursor.word.compare_exchange_weak(position, end, Relaxed, Relaxed) {
+                    Ok(_) => return Some((position, ready)),
+                    Err(now) => {
+                        position = now;
+                        patience.retry();
+                    }
+                }
+            } else if seen == Look::Ahead {
+                position = cursor.word.load(Relaxed);
+            } else {
+                position = stuck(self, position, &mut patience)?;
+            }
+        }
+    }
+
+    /// The slot at the tail still holds a value of the lap before. `None`: because the ring is full. Otherwise its
+    /// reader is about to leave, or the tail has moved; in both cases the place to look next.
+    #[cold]
+    fn full_or_moved(&self, tail: u64, patience: &mut Patience) -> Option<u64> {
+        let free = || self.capacity() - self.slots.distance(self.head.word.load(Relaxed), tail);
+        if self.slots.next_lap(self.head.word.load(Relaxed)) == tail && !self.tail.lull.linger(tail, free) {
+            return None;
+        }
+        patience.wait();
+        Some(self.tail.word.load(Relaxed))
+    }
+
+    /// The slot at the head has no value yet. `None`: because the ring is empty. Otherwise its writer is about to
+    /// publish, or the head has moved; in both cases the place to look next.
+    #[cold]
+    fn empty_or_moved(&self, head: u64, patience: &mut Patience) -> Option<u64> {
+        let waiting = || self.slots.distance(head, self.tail.word.load(Relaxed));
+        if self.tail.word.load(Relaxed) == head && !self.head.lull.linger(head, waiting) {
+            return None;
+        }
+        patience.wait();
+        Some(self.head.word.load(Relaxed))
+    }
+}
+
+/// Positions a batch has claimed and not yet taken. Should the taker panic, the rest is dropped here, so that the slots
+/// go on to their next lap and nobody waits for them.
+struct Claimed<'a, T> {
+    ring: &'a Ring<T>,
+    position: u64,
+    left: usize,
+}
+
+impl<T> Claimed<'_, T> {
+    #[inline(always)]
+    fn next(&mut self) -> Option<T> {
+        if self.left == 0 {
+            return None;
+        }
+        let position = self.position;
+        self.position = self.ring.slots.next(position);
+        self.left -= 1;
+        // SAFETY: `claim_many` saw `look_full` say Ready for this position and moved the cursor past it; stepping on above
+        // makes sure that it is taken once.
+        Some(unsafe { self.ring.slots.take(position) })
+    }
+}
+
+impl<T> Drop for Claimed<'_, T> {
+    fn drop(&mut self) {
+        while let Some(value) = self.next() {
+            drop(value);
+        }
+    }
+}
+
+impl<T> Drop for Ring<T> {
+    fn drop(&mut self) {
+        // Everything pushed and not popped is dropped here, once.
+        while self.pop().is_some() {}
+    }
+}
+
+impl<T> fmt::Debug for Ring<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ring").field("len", &self.len()).field("capacity", &self.capacity()).finish()
+    }
+}

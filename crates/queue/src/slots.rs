@@ -1,0 +1,319 @@
+//! The numbered slots behind `Ring` and `Gate`, and who may touch each one when.
+//!
+//! ```text
+//! position 46 bits     lap ───────────────┐ ┌─ index, always below the capacity
+//!                     ┌───────────────────┬───────────┐
+//!                     │       lap         │   index   │
+//!                     └───────────────────┴───────────┘
+//! turn word           ┌───────────────────────────────┬──────┬──────┐
+//!  of the slot        │           position            │ mark │ full │
+//!                     └───────────────────────────────┴──────┴──────┘
+//! ```
+//!
+//! A slot's *turn* says whose turn it is: `free(p)` waits for the writer of position `p`, `full(p)` for its reader,
+//! who hands it on as `free(p + one lap)`. Claiming a position is the business of the queue's cursor; the turn then
+//! carries the value across. Because `full` is a bit and not a neighbouring number, a capacity of one works, and
+//! because a lap is counted apart from the index, any capacity is honoured exactly and no division is needed.
+//!
+//! Not here: which position is next (`ring.rs`, `gate.rs`).
+
+use crate::edge::Edge;
+use crate::sync::{AtomicU64, Ordering::Relaxed, UnsafeCell};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+use core::mem::MaybeUninit;
+
+/// The value's bytes travel from the writer of a position to its reader.
+pub(crate) static SLOT_PUBLISH: Edge = Edge::new("SLOT_PUBLISH");
+/// The reader is done with the slot's bytes before the writer of the next lap overwrites them.
+pub(crate) static SLOT_RECYCLE: Edge = Edge::new("SLOT_RECYCLE");
+
+/// Bits of a position. At a hundred million items a second it repeats after eight days; a repeat does harm only
+/// to a thread that slept through exactly that many items between two of its instructions.
+pub(crate) const POSITION_BITS: u32 = 46;
+const POSITION_MASK: u64 = (1 << POSITION_BITS) - 1;
+const FULL: u64 = 1;
+const MARK: u64 = 2;
+const TURN_SHIFT: u32 = 2;
+
+/// The largest capacity of a bounded queue: 67 million.
+pub const CAPACITY_MAX: usize = 1 << 26;
+
+/// Why a queue of the asked capacity cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CapacityError {
+    /// A queue needs room for at least one item.
+    Zero,
+    /// More than [`CAPACITY_MAX`].
+    TooLarge {
+        /// What was asked for.
+        asked: usize,
+    },
+    /// The allocator has no room for so many slots.
+    OutOfMemory {
+        /// What was asked for.
+        asked: usize,
+    },
+}
+
+impl fmt::Display for CapacityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Zero => write!(f, "capacity: expected 1 to {CAPACITY_MAX}, got 0"),
+            Self::TooLarge { asked } => write!(
+                f,
+                "capacity: expected 1 to {CAPACITY_MAX}, got {asked}; use several queues or smaller bursts"
+            ),
+            Self::OutOfMemory { asked } => {
+                write!(f, "capacity: no memory for {asked} slots; ask for fewer")
+            }
+        }
+    }
+}
+
+impl core::error::Error for CapacityError {}
+
+/// One slot. `value` belongs to the claimer of the position that `turn` names, and to nobody else.
+struct Slot<T> {
+    /// Written by the claimer of a position only; read by everybody.
+    turn: AtomicU64,
+    /// Whole exactly while `turn` is full.
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+/// What a look at a slot tells about a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// It is this position's turn: claim it.
+    Ready,
+    /// The slot still serves an earlier turn: the other side has to act first.
+    Behind,
+    /// The slot serves a later turn: the cursor that led here is old.
+    Ahead,
+}
+
+/// A fixed number of slots and the arithmetic of their positions.
+pub(crate) struct Slots<T> {
+    slots: Box<[Slot<T>]>,
+    /// Positions per lap: the capacity rounded up to a power of two. Indices from the capacity on are skipped.
+    lap: u64,
+}
+
+// SAFETY: the slots hand values from thread to thread by value (`T: Send`) and never share one by reference; the
+// claim of a position makes its claimer the only user of the cell.
+unsafe impl<T: Send> Sync for Slots<T> {}
+// SAFETY: owning the slots is owning the values in them.
+unsafe impl<T: Send> Send for Slots<T> {}
+
+impl<T> Slots<T> {
+    pub(crate) fn with_capacity(capacity: usize) -> Result<Self, CapacityError> {
+        if capacity == 0 {
+            return Err(CapacityError::Zero);
+        }
+        if capacity > CAPACITY_MAX {
+            return Err(CapacityError::TooLarge { asked: capacity });
+        }
+        let mut slots = Vec::new();
+        slots.try_reserve_exact(capacity).map_err(|_| CapacityError::OutOfMemory { asked: capacity })?;
+        slots.extend((0..capacity as u64).map(|position| Slot {
+            turn: AtomicU64::new(free(position)),
+            value: UnsafeCell::new(MaybeUninit::uninit()),
+        }));
+        Ok(Self { slots: slots.into_boxed_slice(), lap: (capacity as u64).next_power_of_two() })
+    }
+
+    /// Moves an empty, unused set of slots to the lap of `position`, so that tests need not count that far.
+    #[cfg(test)]
+    pub(crate) fn start_at(&mut self, lap: u64) -> u64 {
+        let base = (lap * self.lap) & POSITION_MASK;
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            slot.turn = AtomicU64::new(free(base + index as u64));
+        }
+        base
+    }
+
+    #[inline]
+    pub(crate) fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+
+    #[inline(always)]
+    pub(crate) fn index(&self, position: u64) -> usize {
+        (position & (self.lap - 1)) as usize
+    }
+
+    /// The position after this one.
+    #[inline(always)]
+    pub(crate) fn next(&self, position: u64) -> u64 {
+        let index = position & (self.lap - 1);
+        if index + 1 < self.slots.len() as u64 {
+            position + 1
+        } else {
+            self.next_lap(position - index)
+        }
+    }
+
+    /// How many positions there have been before this one, since the start of the queue.
+    pub(crate) fn count(&self, position: u64) -> u64 {
+        (position >> self.lap.trailing_zeros()) * self.slots.len() as u64 + (position & (self.lap - 1))
+    }
+
+    /// The same slot one lap later.
+    #[inline(always)]
+    pub(crate) fn next_lap(&self, position: u64) -> u64 {
+        (position + self.lap) & POSITION_MASK
+    }
+
+    /// How many items lie between two cursors read one after the other; clamped, since they may have moved.
+    pub(crate) fn distance(&self, head: u64, tail: u64) -> usize {
+        let laps = (tail.wrapping_sub(head & !(self.lap - 1)) & POSITION_MASK) >> self.lap.trailing_zeros();
+        let count = laps as i64 * self.slots.len() as i64 + self.index(tail) as i64 - self.index(head) as i64;
+        // A torn pair of cursors can look like most of the number range.
+        if laps > POSITION_MASK >> (self.lap.trailing_zeros() + 1) {
+            return 0;
+        }
+        count.clamp(0, self.slots.len() as i64) as usize
+    }
+
+    #[inline(always)]
+    fn at(&self, position: u64) -> &Slot<T> {
+        let index = self.index(position);
+        debug_assert!(index < self.slots.len());
+        // SAFETY: positions come from `next` and `advance` alone, which skip every index from the capacity on,
+        // so the index is below the number of slots.
+        unsafe { self.slots.get_unchecked(index) }
+    }
+
+    /// Asks for the cache line two lines after this position's: its slot will be written soon, and the transfer from
+    /// the other core can run beside the work on this one.
+    #[inline(always)]
+    pub(crate) fn expect_after(&self, position: u64) {
+        let slots_ahead = const { 128 / (size_of::<Slot<T>>() + 1) + 1 };
+        if let Some(slot) = self.slots.get((self.index(position) + slots_ahead) & (self.lap as usize - 1)) {
+            prefetch_for_writing(core::ptr::from_ref(slot).cast());
+        }
+    }
+
+    /// Whether the writer of `position` may write.
+    #[inline(always)]
+    pub(crate) fn look_free(&self, position: u64) -> Look {
+        // SLOT_RECYCLE, writer's end (Acquire): the reader of the lap before has left the cell.
+        look(self.at(position).turn.load(SLOT_RECYCLE.acquire()), free(position))
+    }
+
+    /// Whether the reader of `position` may read.
+    #[inline(always)]
+    pub(crate) fn look_full(&self, position: u64) -> Look {
+        // SLOT_PUBLISH, reader's end (Acquire): the value is whole.
+        look(self.at(position).turn.load(SLOT_PUBLISH.acquire()) & !MARK, full(position))
+    }
+
+    /// Writes the value of a position and passes it on to its reader, with a mark if `marked`.
+    ///
+    /// # Safety
+    /// The caller has claimed `position` after `look_free` said `Ready`, and calls this once.
+    #[inline(always)]
+    pub(crate) unsafe fn put(&self, position: u64, value: T, marked: bool) {
+        let slot = self.at(position);
+        slot.value.with_mut(|cell| {
+            // SAFETY: the claim makes this thread the only user of the cell until PUBLISH below; `look_free`
+            // received SLOT_RECYCLE, so the last reader is gone and there is nothing to drop.
+            unsafe { (*cell).write(value) };
+        });
+        let mark = if marked { MARK } else { 0 };
+        // SLOT_PUBLISH, writer's end (Release): the value travels with the turn.
+        slot.turn.store(full(position) | mark, SLOT_PUBLISH.release());
+    }
+
+    /// Whether the writer of `position` marked it; for its reader, before it takes the value.
+    #[inline(always)]
+    pub(crate) fn is_marked(&self, position: u64) -> bool {
+        self.at(position).turn.load(Relaxed) & MARK != 0
+    }
+
+    /// Takes the value of a position and passes the slot on to the next lap.
+    ///
+    /// # Safety
+    /// The caller has claimed `position` after `look_full` said `Ready`, and calls this once.
+    #[inline(always)]
+    pub(crate) unsafe fn take(&self, position: u64) -> T {
+        let slot = self.at(position);
+        let value = slot.value.with(|cell| {
+            // SAFETY: `look_full` received SLOT_PUBLISH, so the value is whole, and the claim makes this thread
+            // its only reader. The cell counts as empty from here on.
+            unsafe { (*cell).assume_init_read() }
+        });
+        // SLOT_RECYCLE, reader's end (Release): the read above is over before the next lap's writer starts.
+        slot.turn.store(free(self.next_lap(position)), SLOT_RECYCLE.release());
+        value
+    }
+}
+
+impl<T> fmt::Debug for Slots<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slots").field("capacity", &self.capacity()).finish_non_exhaustive()
+    }
+}
+
+/// Waiting for another thread to finish the step it is in: a few pauses, then the scheduler.
+///
+/// The other thread is between claiming and passing on a slot, a handful of instructions. If it lost its processor
+/// there, spinning on would only keep it from getting one back.
+#[derive(Debug)]
+pub(crate) struct Patience(u32);
+
+impl Patience {
+    pub(crate) const fn new() -> Self {
+        Self(0)
+    }
+
+    /// For a lost race: somebody else got on, so the wait stays short.
+    #[inline]
+    pub(crate) fn retry(&mut self) {
+        let pauses = 1u32 << self.0.min(4);
+        self.0 += 1;
+        for _ in 0..pauses {
+            crate::sync::spin_loop();
+        }
+    }
+
+    /// For a step that has to come from a certain thread.
+    #[inline]
+    pub(crate) fn wait(&mut self) {
+        if self.0 < 4 { self.retry() } else { crate::sync::yield_now() }
+    }
+}
+
+#[inline(always)]
+const fn free(position: u64) -> u64 {
+    position << TURN_SHIFT
+}
+
+#[inline(always)]
+const fn full(position: u64) -> u64 {
+    position << TURN_SHIFT | FULL
+}
+
+#[inline(always)]
+fn look(turn: u64, wanted: u64) -> Look {
+    if turn == wanted {
+        return Look::Ready;
+    }
+    // Turns run round a circle of 2^48; the shorter way tells who is ahead.
+    let difference = turn.wrapping_sub(wanted) << (64 - POSITION_BITS - TURN_SHIFT);
+    if (difference as i64) < 0 { Look::Behind } else { Look::Ahead }
+}
+
+/// Asks for a cache line that this thread will write soon, so that the transfer runs beside other work.
+#[inline(always)]
+fn prefetch_for_writing(line: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom, shuttle))))]
+    // SAFETY: a prefetch is a hint: it touches no memory the program can see and cannot fault.
+    unsafe {
+        core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly))
+    };
+    #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom, shuttle)))))]
+    let _ = line;
+}

@@ -1,0 +1,574 @@
+//! `StealQueue`: one owner pushes and pops at the bottom, thieves take from the top, one item or half of them.
+//!
+//! ```text
+//!             claim word                      owner's line
+//!   ┌──────────────┬───┬─────────────┐   ┌───────────────┐
+//!   │ pops 32 bits │ g │ top 31 bits │   │    pushes     │    bottom = pushes − pops
+//!   └──────────────┴───┴─────────────┘   └───────────────┘
+//!          positions   top ▼        ▼ bottom
+//!   buffer g   │ copied │ a │ b │ c │   │ …                   a, b, c are waiting; a is the oldest
+//! ```
+//!
+//! This is the deque of Chase and Lev with the decision moved into one word. Taking is a compare-and-swap of the *claim
+//! word*, by owner and thief alike, so it cannot happen twice and needs no fence. A thief claims first and copies
+//! afterwards. It may therefore claim any number of items with one swap, also from an owner who pops at the other end, and
+//! it never reads a cell that somebody may write: there is no data race to excuse. When it has copied, it adds to the
+//! buffer's `copied`; the owner reuses a cell only when the counts show that nobody is still copying from it.
+//!
+//! The buffer grows and shrinks. A new one is installed by flipping `g` in the claim word, so a claim also fixes which
+//! buffer it reads. The old one is freed when its count of copied items reaches the number claimed from it: exact, with no
+//! epochs and no cost to a steal (docs/decisions/0002-steal-by-claim.md).
+//!
+//! Not here: whom to rob and how often (the pool's business), items from outside (`global.rs`).
+
+use crate::edge::{Edge, left_out};
+use crate::steal_buffer::Buffer;
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, UnsafeCell};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cell::Cell;
+use core::fmt;
+use crossbeam_utils::CachePadded;
+
+/// A pushed item's bytes travel to the thief who counts it.
+static STEAL_PUBLISH: Edge = Edge::new("STEAL_PUBLISH");
+/// Whoever sees a claim word sees the pushes and the buffer it speaks of.
+static STEAL_CLAIM: Edge = Edge::new("STEAL_CLAIM");
+
+/// The most items a buffer ever holds, unless the queue is given a lower limit: 67 million.
+pub const STEAL_CAPACITY_MAX: usize = 1 << 26;
+/// The smallest buffer.
+const CAPACITY_MIN: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 64 };
+/// The most items one claim takes, so that a thief is soon done copying.
+const STEAL_MAX: u32 = 256;
+/// Old buffers still being copied from, beyond which the buffer is not shrunk.
+const RETIRED_MAX: usize = 4;
+
+const TOP_MASK: u64 = (1 << 31) - 1;
+const GENERATION: u64 = 1 << 31;
+const ONE_POP: u64 = 1 << 32;
+
+/// What came of an attempt to steal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steal<T> {
+    /// There was nothing to take.
+    Empty,
+    /// Somebody else was faster; there may be more.
+    Retry,
+    /// This was taken.
+    Success(T),
+}
+
+impl<T> Steal<T> {
+    /// What was taken, if anything.
+    pub fn success(self) -> Option<T> {
+        match self {
+            Self::Success(value) => Some(value),
+            Self::Empty | Self::Retry => None,
+        }
+    }
+}
+
+/// What owner and thieves share.
+struct Shared<T> {
+    /// Who has taken what: see the picture above. Everyone swaps it.
+    claim: CachePadded<AtomicU64>,
+    /// Written by the owner.
+    bottom: CachePadded<Bottom<T>>,
+    /// Old buffers with the number of items claimed from each. Touched by the owner, and by the last to leave.
+    retired: UnsafeCell<Vec<(Box<Buffer<T>>, u32)>>,
+}
+
+/// The owner's line: read by thieves.
+struct Bottom<T> {
+    /// How many pushes there have been. A pop does not take it back: it counts in the claim word.
+    pushes: AtomicU32,
+    /// The buffer of generation 0 and of generation 1; only the one the claim word names may be followed.
+    buffers: [AtomicPtr<Buffer<T>>; 2],
+}
+
+// SAFETY: items move from thread to thread by value, hence `T: Send`. A cell is read by the one thread whose claim covers
+// it, or written by the owner when no claim does; `retired` is the owner's alone until nobody else is left.
+unsafe impl<T: Send> Sync for Shared<T> {}
+// SAFETY: as above; owning it all is owning the items.
+unsafe impl<T: Send> Send for Shared<T> {}
+
+/// The owner's handle: pushes and pops without contention. It can move to another thread, but is used by one at a time.
+///
+/// ```
+/// use millpond_queue::{Steal, StealQueue};
+/// let own = StealQueue::new();
+/// let thief = own.stealer();
+/// for task in [1, 2, 3] {
+///     own.push(task).expect("far below the limit");
+/// }
+/// assert_eq!(own.pop(), Some(3), "the owner takes the newest, whose data is warm");
+/// assert_eq!(thief.steal(), Steal::Success(1), "a thief takes the oldest");
+/// assert_eq!(own.pop_oldest(), Some(2), "the owner may take the oldest too");
+/// ```
+pub struct StealQueue<T> {
+    shared: Arc<Shared<T>>,
+    /// Copies of what only the owner changes, so that it need not ask the shared lines.
+    pushes: Cell<u32>,
+    pops: Cell<u32>,
+    /// Pushes may go on until bottom reaches this position.
+    room: Cell<u32>,
+    /// A pop that leaves fewer than this many items shrinks the buffer.
+    shrink_below: Cell<u32>,
+    buffer: Cell<*const Buffer<T>>,
+    /// Where `top` was when the buffer was installed, and what the owner itself has taken from the top since.
+    buffer_base: Cell<u32>,
+    taken_oldest: Cell<u32>,
+    capacity_max: u32,
+}
+
+// SAFETY: the handle is used by one thread at a time (`Cell` keeps it from being `Sync`); the buffer it points to is kept
+// alive by `shared`. Items may cross threads since `T: Send`.
+unsafe impl<T: Send> Send for StealQueue<T> {}
+
+/// A thief's handle: cheap to clone, usable from any thread.
+pub struct Stealer<T> {
+    shared: Arc<Shared<T>>,
+}
+
+impl<T> StealQueue<T> {
+    /// An empty queue that grows to at most [`STEAL_CAPACITY_MAX`] items.
+    #[expect(clippy::new_without_default, reason = "a queue is made on purpose, with a limit in mind")]
+    pub fn new() -> Self {
+        Self::with_limit(STEAL_CAPACITY_MAX)
+    }
+
+    /// An empty queue that grows to at most `limit` items, rounded up to a power of two between 64 and
+    /// [`STEAL_CAPACITY_MAX`].
+    pub fn with_limit(limit: usize) -> Self {
+        let capacity_max =
+            limit.clamp(CAPACITY_MIN as usize, STEAL_CAPACITY_MAX).next_power_of_two() as u32;
+        let buffer = Box::into_raw(Box::new(Buffer::with_capacity(CAPACITY_MIN)));
+        let shared = Shared {
+            claim: CachePadded::new(AtomicU64::new(0)),
+            bottom: CachePadded::new(Bottom {
+                pushes: AtomicU32::new(0),
+                buffers: [AtomicPtr::new(buffer), AtomicPtr::new(core::ptr::null_mut())],
+            }),
+            retired: UnsafeCell::new(Vec::new()),
+        };
+        Self {
+            #[expect(clippy::arc_with_non_send_sync, reason = "Shared is Sync for every T that may cross threads")]
+            shared: Arc::new(shared),
+            pushes: Cell::new(0),
+            pops: Cell::new(0),
+            room: Cell::new(CAPACITY_MIN),
+            shrink_below: Cell::new(0),
+            buffer: Cell::new(buffer),
+            buffer_base: Cell::new(0),
+            taken_oldest: Cell::new(0),
+            capacity_max,
+        }
+    }
+
+    /// A handle for thieves.
+    pub fn stealer(&self) -> Stealer<T> {
+        Stealer { shared: Arc::clone(&self.shared) }
+    }
+
+    /// Adds an item at the bottom. At the limit it is handed back: give it to the
+    /// [`GlobalQueue`](crate::GlobalQueue) instead.
+    #[inline]
+    pub fn push(&self, item: T) -> Result<(), T> {
+        let bottom = self.bottom();
+        if bottom == self.room.get() && !self.make_room(1) {
+            return Err(item);
+        }
+        self.write(bottom, item);
+        self.publish(1);
+        Ok(())
+    }
+
+    /// Takes the newest item.
+    #[inline]
+    pub fn pop(&self) -> Option<T> {
+        let bottom = self.bottom();
+        let mut claim = self.shared.claim.load(Relaxed);
+        loop {
+            let live = distance(top(claim), bottom);
+            if live <= self.shrink_below.get() {
+                self.shrink(live);
+                claim = self.shared.claim.load(Relaxed);
+                if distance(top(claim), bottom) == 0 {
+                    return None;
+                }
+            }
+            match self.swap_claim(claim, claim.wrapping_add(ONE_POP)) {
+                Ok(()) => {
+                    self.pops.set(self.pops.get().wrapping_add(1));
+                    return Some(self.read(bottom.wrapping_sub(1) & TOP_MASK as u32));
+                }
+                Err(now) => claim = now,
+            }
+        }
+    }
+
+    /// Takes the oldest item, as a thief would: the queue used first in, first out.
+    #[inline]
+    pub fn pop_oldest(&self) -> Option<T> {
+        let bottom = self.bottom();
+        let mut claim = self.shared.claim.load(Relaxed);
+        loop {
+            let live = distance(top(claim), bottom);
+            if live <= self.shrink_below.get() {
+                self.shrink(live);
+                claim = self.shared.claim.load(Relaxed);
+                if distance(top(claim), bottom) == 0 {
+                    return None;
+                }
+            }
+            match self.swap_claim(claim, claim_more(claim, 1)) {
+                Ok(()) => {
+                    self.taken_oldest.set(self.taken_oldest.get().wrapping_add(1));
+                    return Some(self.read(top(claim)));
+                }
+                Err(now) => claim = now,
+            }
+        }
+    }
+
+    /// Makes room for up to `count` more items, and says for how many there is.
+    pub fn reserve(&self, count: usize) -> usize {
+        let count = count.min(self.capacity_max as usize) as u32;
+        if distance(self.bottom(), self.room.get()) < count && !self.make_room(count) {
+            return distance(self.bottom(), self.room.get()) as usize;
+        }
+        count as usize
+    }
+
+    /// How many items wait. Thieves may be at work, so it may be stale.
+    pub fn len(&self) -> usize {
+        distance(top(self.shared.claim.load(Relaxed)), self.bottom()) as usize
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many items the present buffer holds; it follows the load between 64 and the limit.
+    pub fn capacity(&self) -> usize {
+        self.buffer_ref().capacity() as usize
+    }
+
+    /// How many items the queue holds at most.
+    pub fn limit(&self) -> usize {
+        self.capacity_max as usize
+    }
+
+    #[inline(always)]
+    fn bottom(&self) -> u32 {
+        self.pushes.get().wrapping_sub(self.pops.get()) & TOP_MASK as u32
+    }
+
+    #[inline(always)]
+    fn buffer_ref(&self) -> &Buffer<T> {
+        // SAFETY: `buffer` is the installed buffer, which lives until the owner replaces it, here and in this thread.
+        unsafe { &*self.buffer.get() }
+    }
+
+    #[inline(always)]
+    fn write(&self, position: u32, item: T) {
+        // SAFETY: the position is at or above bottom, so no item is there and nobody may claim it; `room` says that no
+        // thief still copies from its cell.
+        unsafe { self.buffer_ref().write(position, item) };
+    }
+
+    #[inline(always)]
+    fn read(&self, position: u32) -> T {
+        // SAFETY: the owner wrote the cell and has just claimed the position, so the item is whole and its own alone.
+        unsafe { self.buffer_ref().read(position) }
+    }
+
+    /// Lets thieves see `count` more items.
+    #[inline(always)]
+    fn publish(&self, count: u32) {
+        self.pushes.set(self.pushes.get().wrapping_add(count));
+        // STEAL_PUBLISH, owner's end (Release): the items travel with the count.
+        self.shared.bottom.pushes.store(self.pushes.get(), STEAL_PUBLISH.release());
+    }
+
+    #[inline(always)]
+    fn swap_claim(&self, old: u64, new: u64) -> Result<(), u64> {
+        // STEAL_CLAIM, owner's end (Release): who sees this claim sees the pushes before it.
+        self.shared.claim.compare_exchange(old, new, STEAL_CLAIM.release(), Relaxed).map(drop)
+    }
+
+    /// Makes place for `count` more items, in this buffer or a new one. Says whether there is.
+    #[cold]
+    fn make_room(&self, count: u32) -> bool {
+        self.refresh_room();
+        let bottom = self.bottom();
+        if distance(bottom, self.room.get()) >= count {
+            return true;
+        }
+        let live = distance(top(self.shared.claim.load(Relaxed)), bottom);
+        if live + count > self.capacity_max {
+            return false;
+        }
+        // If there is place but for a thief who still copies, a buffer of the same size will do.
+        let capacity = (live + count).next_power_of_two().max(CAPACITY_MIN);
+        let crowded = live + count > self.buffer_ref().capacity() / 2;
+        let capacity = if crowded { capacity.max(self.buffer_ref().capacity() * 2) } else { capacity };
+        self.install(capacity.min(self.capacity_max));
+        true
+    }
+
+    /// Moves `room` up to what the thieves have left behind.
+    fn refresh_room(&self) {
+        let copied = self.buffer_ref().copied().wrapping_add(self.taken_oldest.get());
+        // Read after `copied`: every claim counted there shows in `top`. If the two agree, the claims counted are all the
+        // claims there have been below `top`, so no cell below it is being copied from any more.
+        let top = top(self.shared.claim.load(Relaxed));
+        let claimed = distance(self.buffer_base.get(), top);
+        if distance(claimed, copied) == 0 || left_out("STEAL_REUSE_WAITS_FOR_COPIES") {
+            self.room.set(top.wrapping_add(self.buffer_ref().capacity()) & TOP_MASK as u32);
+        }
+    }
+
+    /// The few items left do not need so large a buffer; none at all need only the smallest.
+    #[cold]
+    fn shrink(&self, live: u32) {
+        self.free_retired();
+        let capacity = self.buffer_ref().capacity();
+        let retired = self.shared.retired.with(|retired| {
+            // SAFETY: `retired` is the owner's, and this is the owner.
+            unsafe { (*retired).len() }
+        });
+        if capacity > CAPACITY_MIN && retired < RETIRED_MAX {
+            self.install(if live == 0 { CAPACITY_MIN } else { capacity / 2 });
+        }
+    }
+
+    /// Replaces the buffer by one of `capacity` items, which must hold those that are waiting.
+    fn install(&self, capacity: u32) {
+        let new = Box::into_raw(Box::new(Buffer::with_capacity(capacity)));
+        let bottom = self.bottom();
+        let mut claim = self.shared.claim.load(Relaxed);
+        let first = top(claim);
+        // SAFETY: the positions from top to bottom hold items in the old buffer, which thieves only read; nobody but this
+        // thread knows the new one. Items claimed meanwhile leave bits in the new buffer that nobody will ever read.
+        unsafe { self.buffer_ref().copy_to(&*new, first, distance(first, bottom)) };
+        let generation = usize::from(claim & GENERATION == 0);
+        self.shared.bottom.buffers[generation].store(new, Relaxed);
+        loop {
+            // The extra pop makes the word differ from every word of the old buffer; the extra push evens it out.
+            let flipped = claim.wrapping_add(ONE_POP) ^ GENERATION;
+            match self.swap_claim(claim, flipped) {
+                Ok(()) => break,
+                Err(now) => claim = now,
+            }
+        }
+        self.pops.set(self.pops.get().wrapping_add(1));
+        self.publish(1);
+
+        let claimed = distance(self.buffer_base.get(), top(claim)).wrapping_sub(self.taken_oldest.get());
+        // SAFETY: the old buffer came from `Box::into_raw` and is owned by the queue alone; thieves who still copy from it
+        // are counted in `claimed`, and it is freed only when they are through.
+        let old = unsafe { Box::from_raw(self.buffer.get().cast_mut()) };
+        self.shared.retired.with_mut(|retired| {
+            // SAFETY: `retired` is the owner's, and this is the owner.
+            unsafe { (*retired).push((old, claimed)) };
+        });
+        self.buffer.set(new);
+        self.buffer_base.set(top(claim));
+        self.taken_oldest.set(0);
+        self.room.set(top(claim).wrapping_add(capacity) & TOP_MASK as u32);
+        self.shrink_below.set(if capacity > CAPACITY_MIN { capacity / 8 } else { 0 });
+        self.free_retired();
+    }
+
+    /// Frees the old buffers that nobody copies from any more.
+    fn free_retired(&self) {
+        self.shared.retired.with_mut(|retired| {
+            // SAFETY: `retired` is the owner's, and this is the owner.
+            let retired = unsafe { &mut *retired };
+            retired.retain(|(buffer, claimed)| {
+                distance(*claimed, buffer.copied()) != 0 && !left_out("STEAL_FREE_WAITS_FOR_COPIES")
+            });
+        });
+    }
+}
+
+impl<T> Stealer<T> {
+    /// Takes the oldest item.
+    #[inline]
+    pub fn steal(&self) -> Steal<T> {
+        match self.claim(|_| 1) {
+            Steal::Empty => Steal::Empty,
+            Steal::Retry => Steal::Retry,
+            Steal::Success(spoils) => {
+                // SAFETY: the claim covers this position and it is read once.
+                let item = unsafe { spoils.buffer.read(spoils.first) };
+                spoils.leave();
+                Steal::Success(item)
+            }
+        }
+    }
+
+    /// Moves the older half of the items, at most 256, to the end of `into`, and says how many. One item is a half of one.
+    /// Into its own queue nothing is moved.
+    pub fn steal_half(&self, into: &StealQueue<T>) -> Steal<usize> {
+        if Arc::ptr_eq(&self.shared, &into.shared) {
+            return Steal::Empty;
+        }
+        // Place is made before anything is claimed.
+        let room_for = |wanted: u32| into.reserve(wanted.min(STEAL_MAX) as usize) as u32;
+        let spoils = match self.claim(|available| room_for(available - available / 2)) {
+            Steal::Success(spoils) => spoils,
+            Steal::Empty => return Steal::Empty,
+            Steal::Retry => return Steal::Retry,
+        };
+        let count = spoils.count;
+        spoils.move_to(into, 0);
+        Steal::Success(count as usize)
+    }
+
+    /// As [`steal_half`](Self::steal_half), but hands the oldest item to the caller to run. From its own queue it takes one.
+    pub fn steal_batch_and_pop(&self, into: &StealQueue<T>) -> Steal<T> {
+        if Arc::ptr_eq(&self.shared, &into.shared) {
+            return self.steal();
+        }
+        let room_for = |wanted: u32| into.reserve(wanted.min(STEAL_MAX) as usize) as u32;
+        let half = |available: u32| 1 + room_for(available - available / 2 - 1);
+        let spoils = match self.claim(half) {
+            Steal::Success(spoils) => spoils,
+            Steal::Empty => return Steal::Empty,
+            Steal::Retry => return Steal::Retry,
+        };
+        // SAFETY: the claim covers this position; `move_to` starts behind it.
+        let item = unsafe { spoils.buffer.read(spoils.first) };
+        spoils.move_to(into, 1);
+        Steal::Success(item)
+    }
+
+    /// How many items wait. It may be stale.
+    pub fn len(&self) -> usize {
+        let claim = self.shared.claim.load(STEAL_CLAIM.acquire());
+        available(claim, self.shared.bottom.pushes.load(Relaxed)) as usize
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Claims as many of the oldest items as `want` says, given how many there are.
+    #[inline(always)]
+    fn claim(&self, want: impl FnOnce(u32) -> u32) -> Steal<Spoils<'_, T>> {
+        // STEAL_CLAIM, thief's end (Acquire): the pushes and the buffer this word speaks of are seen below.
+        let claim = self.shared.claim.load(STEAL_CLAIM.acquire());
+        // STEAL_PUBLISH, thief's end (Acquire): the items counted are whole.
+        let available = available(claim, self.shared.bottom.pushes.load(STEAL_PUBLISH.acquire()));
+        if available == 0 {
+            return Steal::Empty;
+        }
+        let count = want(available);
+        if count == 0 {
+            return Steal::Empty;
+        }
+        let buffer = self.shared.bottom.buffers[usize::from(claim & GENERATION != 0)].load(Relaxed);
+        let taken = claim_more(claim, count);
+        // STEAL_CLAIM, between thieves (Release): the next thief sees at least the pushes this one saw.
+        if self.shared.claim.compare_exchange(claim, taken, STEAL_CLAIM.release(), Relaxed).is_err() {
+            return Steal::Retry;
+        }
+        // SAFETY: the swap succeeded, so the word was still the one that names this buffer, and from that moment on the
+        // claim is counted: the owner frees the buffer only after `leave`.
+        Steal::Success(Spoils { buffer: unsafe { &*buffer }, first: top(claim), count })
+    }
+}
+
+/// Items claimed and not yet copied. The buffer stays until `leave`.
+struct Spoils<'a, T> {
+    buffer: &'a Buffer<T>,
+    first: u32,
+    count: u32,
+}
+
+impl<T> Spoils<'_, T> {
+    /// Moves the items from the `skip`th on to the bottom of `into`, where `reserve` made place, and leaves.
+    fn move_to(self, into: &StealQueue<T>, skip: u32) {
+        let count = self.count - skip;
+        let from = self.first.wrapping_add(skip) & TOP_MASK as u32;
+        // SAFETY: the claim covers these positions here; in `into` the positions from bottom on are vacant, `reserve` saw
+        // to it, and this thread is the owner of `into`, since it holds its handle.
+        unsafe { self.buffer.move_to(from, into.buffer_ref(), into.bottom(), count) };
+        self.leave();
+        if count > 0 {
+            into.publish(count);
+        }
+    }
+
+    fn leave(self) {
+        self.buffer.add_copied(self.count);
+    }
+}
+
+impl<T> Clone for Stealer<T> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        // The last handle is gone: nobody is copying, and the counts are final.
+        let claim = self.claim.load(Relaxed);
+        let count = available(claim, self.bottom.pushes.load(Relaxed));
+        let buffer = self.bottom.buffers[usize::from(claim & GENERATION != 0)].load(Relaxed);
+        // SAFETY: the claim word names the installed buffer, which came from `Box::into_raw` and is freed here alone.
+        let buffer = unsafe { Box::from_raw(buffer) };
+        for offset in 0..count {
+            // SAFETY: the positions from top to bottom hold items that nobody has claimed; each is read once.
+            drop(unsafe { buffer.read(top(claim).wrapping_add(offset) & TOP_MASK as u32) });
+        }
+    }
+}
+
+impl<T> fmt::Debug for StealQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StealQueue").field("len", &self.len()).field("capacity", &self.capacity()).finish()
+    }
+}
+
+impl<T> fmt::Debug for Stealer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stealer").field("len", &self.len()).finish()
+    }
+}
+
+#[inline(always)]
+fn top(claim: u64) -> u32 {
+    (claim & TOP_MASK) as u32
+}
+
+/// The claim word after `count` more items are taken from the top.
+#[inline(always)]
+fn claim_more(claim: u64, count: u32) -> u64 {
+    (claim & !TOP_MASK) | (claim.wrapping_add(u64::from(count)) & TOP_MASK)
+}
+
+/// Positions from `from` up to `to`, on the circle of 2^31.
+#[inline(always)]
+fn distance(from: u32, to: u32) -> u32 {
+    to.wrapping_sub(from) & TOP_MASK as u32
+}
+
+/// How many items a claim word and a later count of pushes leave to take.
+#[inline(always)]
+fn available(claim: u64, pushes: u32) -> u32 {
+    let bottom = pushes.wrapping_sub((claim >> 32) as u32);
+    let ahead = bottom.wrapping_sub(top(claim)) << 1;
+    // A new buffer's extra pop is counted before its extra push, so the difference may be one short for a moment.
+    if cfg!(any(loom, shuttle)) {
+        assert!(ahead as i32 >= -2, "a claim was seen without the pushes it was made from");
+    }
+    if (ahead as i32) < 0 { 0 } else { ahead >> 1 }
+}

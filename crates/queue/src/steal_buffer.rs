@@ -1,0 +1,102 @@
+//! The cells of a `StealQueue`, and the count by which the owner knows that thieves have left them.
+//!
+//! The buffer does not know which positions hold items: that is decided by the queue's claim word. It only maps positions
+//! to cells, moves bytes, and counts. Cells are plain memory; the queue sees to it that nobody writes one while another
+//! reads it, and the models watch that it does.
+
+use crate::edge::Edge;
+use crate::sync::{AtomicU32, UnsafeCell};
+use alloc::boxed::Box;
+use core::mem::MaybeUninit;
+use crossbeam_utils::CachePadded;
+
+/// A thief is done with the cells it claimed before the owner writes or frees them.
+static STEAL_VACATE: Edge = Edge::new("STEAL_VACATE");
+
+pub(crate) struct Buffer<T> {
+    cells: Box<[UnsafeCell<MaybeUninit<T>>]>,
+    mask: u32,
+    /// How many items thieves have claimed from this buffer and finished copying. Thieves add, the owner reads.
+    copied: CachePadded<AtomicU32>,
+}
+
+impl<T> Buffer<T> {
+    /// `capacity` is a power of two.
+    pub(crate) fn with_capacity(capacity: u32) -> Self {
+        debug_assert!(capacity.is_power_of_two());
+        let cells = (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
+        Self { cells, mask: capacity - 1, copied: CachePadded::new(AtomicU32::new(0)) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn capacity(&self) -> u32 {
+        self.mask + 1
+    }
+
+    #[inline(always)]
+    fn cell(&self, position: u32) -> &UnsafeCell<MaybeUninit<T>> {
+        // SAFETY: the mask is one less than the number of cells.
+        unsafe { self.cells.get_unchecked((position & self.mask) as usize) }
+    }
+
+    /// # Safety
+    /// No item is at `position`, and no other thread uses its cell.
+    #[inline(always)]
+    pub(crate) unsafe fn write(&self, position: u32, item: T) {
+        self.cell(position).with_mut(|cell| {
+            // SAFETY: by the caller's word this thread alone uses the cell, and there is nothing to drop in it.
+            unsafe { (*cell).write(item) };
+        });
+    }
+
+    /// # Safety
+    /// The item at `position` is whole, visible to this thread and claimed by it; it counts as gone afterwards.
+    #[inline(always)]
+    pub(crate) unsafe fn read(&self, position: u32) -> T {
+        self.cell(position).with(|cell| {
+            // SAFETY: by the caller's word the item is whole and this thread's own; nobody writes the cell meanwhile.
+            unsafe { (*cell).assume_init_read() }
+        })
+    }
+
+    /// Copies the bits of `count` items to the same positions of `new`. Which copy is the item is decided later.
+    ///
+    /// # Safety
+    /// The cells from `first` on are not written meanwhile, and no other thread knows `new`, which has room.
+    pub(crate) unsafe fn copy_to(&self, new: &Self, first: u32, count: u32) {
+        // SAFETY: as the caller says; copying bits makes no second item, since one of the two is never used.
+        unsafe { self.move_to(first, new, first, count) };
+    }
+
+    /// Moves `count` items from `from` on to the positions from `to` on of another buffer.
+    ///
+    /// # Safety
+    /// This thread has claimed the items and owns the vacant cells of `into`, which is another buffer.
+    pub(crate) unsafe fn move_to(&self, from: u32, into: &Self, to: u32, count: u32) {
+        for offset in 0..count {
+            let source = self.cell(from.wrapping_add(offset));
+            let target = into.cell(to.wrapping_add(offset));
+            source.with(|source| {
+                target.with_mut(|target| {
+                    // SAFETY: by the caller's word nobody writes the source and nobody else uses the target; they are
+                    // cells of different buffers, so they do not overlap.
+                    unsafe { core::ptr::copy_nonoverlapping(source, target, 1) };
+                });
+            });
+        }
+    }
+
+    /// A thief has finished with `count` items. It must not touch the buffer afterwards: the owner may free it.
+    #[inline(always)]
+    pub(crate) fn add_copied(&self, count: u32) {
+        // STEAL_VACATE, thief's end (Release): its reads are over before the owner reuses the cells.
+        self.copied.fetch_add(count, STEAL_VACATE.release());
+    }
+
+    /// How many items thieves have finished with.
+    #[inline(always)]
+    pub(crate) fn copied(&self) -> u32 {
+        // STEAL_VACATE, owner's end (Acquire): the thieves counted here have left.
+        self.copied.load(STEAL_VACATE.acquire())
+    }
+}

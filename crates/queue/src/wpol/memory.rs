@@ -1,0 +1,265 @@
+//! The bytes a region lives in: atomic words at checked offsets, over memory of any origin.
+//!
+//! Everything the protocols read or write in a region goes through [`Memory`], and every access is atomic, payload
+//! copies included. A peer that breaks the protocol can therefore spoil data but cannot cause a data race, and no
+//! Rust reference to plain shared bytes ever exists. The owned kind is zeroed heap; the borrowed kind is whatever
+//! the caller maps: `mmap`, a `SharedArrayBuffer` behind WASM linear memory, a static. Length and alignment of the
+//! borrowed kind are checked, because a file may be shorter than its header claims.
+//!
+//! Under the model checkers a region is two sparse tables of model atomics instead of bytes. That works because no
+//! offset is ever used with two widths, which the tables of `layout.rs` assert.
+//!
+//! Not here: which offset means what (`layout.rs`).
+
+use super::error::RegionError;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// What a region's first byte must be aligned to.
+pub const ALIGNMENT: usize = 8;
+
+pub use make::Memory;
+
+#[cfg(not(any(loom, shuttle)))]
+mod make {
+    use super::{ALIGNMENT, AtomicU32, AtomicU64, RegionError};
+    use alloc::alloc::{Layout, alloc_zeroed, dealloc};
+    use alloc::boxed::Box;
+    use core::fmt;
+    use core::ptr::NonNull;
+
+    /// The heap kind starts on a line of its own, so that the padding of version 2 does what it is for.
+    const HEAP_ALIGNMENT: usize = 128;
+
+    /// A run of bytes shared with other threads or processes, seen as atomic words.
+    pub struct Memory {
+        /// First byte, aligned to [`ALIGNMENT`]. Anybody may change what lies behind it at any time.
+        base: NonNull<u8>,
+        /// Bytes from `base` on; never changes.
+        len: usize,
+        keeper: Keeper,
+    }
+
+    /// Who gives the bytes back, and when.
+    enum Keeper {
+        /// This value, when it is dropped.
+        Heap(Layout),
+        /// The caller of `from_raw`, at some later time.
+        Caller,
+        /// The owner handed over, dropped together with this value.
+        Owner(#[allow(dead_code, reason = "held only to be dropped")] Box<dyn Send + Sync>),
+    }
+
+    impl Memory {
+        /// Zeroed heap memory of `len` bytes, rounded up to whole words.
+        pub fn heap(len: usize) -> Result<Self, RegionError> {
+            let refused = RegionError::OutOfMemory { bytes: len };
+            let layout = len
+                .max(ALIGNMENT)
+                .checked_next_multiple_of(ALIGNMENT)
+                .and_then(|len| Layout::from_size_align(len, HEAP_ALIGNMENT).ok())
+                .ok_or(refused)?;
+            // SAFETY: the layout's size is at least `ALIGNMENT`, so it is not zero.
+            let base = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(refused)?;
+            Ok(Self { base, len: layout.size(), keeper: Keeper::Heap(layout) })
+        }
+
+        /// Memory of the caller's, such as a mapping or WASM linear memory.
+        ///
+        /// # Errors
+        /// A null or misaligned `base` is refused. The length is taken as given; creating or attaching compares
+        /// it with what the header asks for.
+        ///
+        /// # Safety
+        /// Until the returned value is dropped, `len` bytes from `base` on must stay mapped and writable, and
+        /// this process must touch them only through atomics: other `Memory` values over the same bytes, or
+        /// accesses of other processes, are fine; plain Rust references to them are not.
+        pub unsafe fn from_raw(base: *mut u8, len: usize) -> Result<Self, RegionError> {
+            let base = NonNull::new(base).ok_or(RegionError::Misaligned { remainder: 0, null: true })?;
+            match base.addr().get() % ALIGNMENT {
+                0 => Ok(Self { base, len: len.min(isize::MAX as usize), keeper: Keeper::Caller }),
+                remainder => Err(RegionError::Misaligned { remainder, null: false }),
+            }
+        }
+
+        /// Ties the life of `owner` (a mapping that unmaps itself, say) to this value.
+        #[must_use]
+        pub fn with_owner(mut self, owner: Box<dyn Send + Sync>) -> Self {
+            if matches!(self.keeper, Keeper::Caller) {
+                self.keeper = Keeper::Owner(owner);
+            }
+            self
+        }
+
+        /// Bytes in all.
+        pub fn len(&self) -> usize {
+            self.len
+        }
+
+        /// Whether there is not even one byte.
+        pub fn is_empty(&self) -> bool {
+            self.len == 0
+        }
+
+        /// The word at `offset`. Panics outside the memory: offsets are computed from a validated header, so
+        /// that would be our own mistake.
+        #[inline]
+        pub(crate) fn u32_at(&self, offset: usize) -> &AtomicU32 {
+            assert!(offset.is_multiple_of(4) && self.len >= 4 && offset <= self.len - 4, "word out of region");
+            // SAFETY: the assertion keeps the offset inside the `len` bytes that `base` is good for.
+            let word = unsafe { self.base.add(offset) };
+            // SAFETY: inside the memory, four-aligned (base by construction, offset by the assertion), alive as
+            // long as `self`, and touched by atomics only.
+            unsafe { AtomicU32::from_ptr(word.as_ptr().cast()) }
+        }
+
+        /// The double word at `offset`. Panics as `u32_at` does.
+        #[inline]
+        pub(crate) fn u64_at(&self, offset: usize) -> &AtomicU64 {
+            assert!(offset.is_multiple_of(8) && self.len >= 8 && offset <= self.len - 8, "word out of region");
+            // SAFETY: the assertion keeps the offset inside the `len` bytes that `base` is good for.
+            let word = unsafe { self.base.add(offset) };
+            // SAFETY: inside the memory, eight-aligned (base by construction, offset by the assertion), alive as
+            // long as `self`, and touched by atomics only.
+            unsafe { AtomicU64::from_ptr(word.as_ptr().cast()) }
+        }
+
+        /// Clears whole double words, for a region nobody else uses yet.
+        pub(crate) fn zero(&self, from: usize, to: usize) {
+            for offset in (from..to).step_by(8) {
+                self.u64_at(offset).store(0, super::Ordering::Relaxed);
+            }
+        }
+    }
+
+    // SAFETY: the bytes are touched by atomics only, which any thread may use; the keeper is `Send + Sync` itself.
+    unsafe impl Send for Memory {}
+    // SAFETY: as above; no method hands out anything but references to atomics.
+    unsafe impl Sync for Memory {}
+
+    impl Drop for Memory {
+        fn drop(&mut self) {
+            if let Keeper::Heap(layout) = self.keeper {
+                // SAFETY: `heap` allocated `base` with this very layout, and nobody else frees it.
+                unsafe { dealloc(self.base.as_ptr(), layout) };
+            }
+        }
+    }
+
+    impl fmt::Debug for Memory {
+        fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.debug_struct("Memory").field("base", &self.base).field("len", &self.len).finish()
+        }
+    }
+}
+
+#[cfg(any(loom, shuttle))]
+mod make {
+    use super::{AtomicU32, AtomicU64};
+    use alloc::collections::BTreeMap;
+
+    /// A region of model atomics: one per field that a protocol uses, all zero.
+    #[derive(Debug)]
+    pub struct Memory {
+        words: BTreeMap<usize, AtomicU32>,
+        doubles: BTreeMap<usize, AtomicU64>,
+        len: usize,
+    }
+
+    impl Memory {
+        /// A region with the given (offset, width in bytes) fields.
+        pub(crate) fn model(fields: impl IntoIterator<Item = (usize, usize)>, len: usize) -> Self {
+            let (mut words, mut doubles) = (BTreeMap::new(), BTreeMap::new());
+            for (offset, width) in fields {
+                match width {
+                    4 => drop(words.insert(offset, AtomicU32::new(0))),
+                    _ => drop(doubles.insert(offset, AtomicU64::new(0))),
+                }
+            }
+            Self { words, doubles, len }
+        }
+
+        /// Bytes in all.
+        pub fn len(&self) -> usize {
+            self.len
+        }
+
+        /// Whether there is not even one byte.
+        pub fn is_empty(&self) -> bool {
+            self.len == 0
+        }
+
+        pub(crate) fn u32_at(&self, offset: usize) -> &AtomicU32 {
+            self.words.get(&offset).expect("a word that the layout tables name")
+        }
+
+        pub(crate) fn u64_at(&self, offset: usize) -> &AtomicU64 {
+            self.doubles.get(&offset).expect("a double word that the layout tables name")
+        }
+
+        pub(crate) fn zero(&self, _from: usize, _to: usize) {
+            // A model region is born zeroed and used once.
+        }
+    }
+}
+
+impl Memory {
+    /// Copies `bytes` in, word by word; the last word is filled up with zeros.
+    pub(crate) fn copy_in(&self, offset: usize, bytes: &[u8]) {
+        for (index, chunk) in bytes.chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.u64_at(offset + 8 * index).store(u64::from_le_bytes(word), Ordering::Relaxed);
+        }
+    }
+
+    /// Copies out as many bytes as `bytes` holds. A peer may change them meanwhile; the copy is the caller's own.
+    pub(crate) fn copy_out(&self, offset: usize, bytes: &mut [u8]) {
+        for (index, chunk) in bytes.chunks_mut(8).enumerate() {
+            let word = self.u64_at(offset + 8 * index).load(Ordering::Relaxed).to_le_bytes();
+            chunk.copy_from_slice(&word[..chunk.len()]);
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_of_any_length_come_back_whole() {
+        let memory = Memory::heap(256).unwrap();
+        for len in 0..=64 {
+            let bytes: alloc::vec::Vec<u8> = (0..len).map(|at| at as u8 ^ 0xA5).collect();
+            memory.copy_in(64, &bytes);
+            let mut back = alloc::vec![0; len];
+            memory.copy_out(64, &mut back);
+            assert_eq!(back, bytes);
+        }
+    }
+
+    #[test]
+    fn misaligned_and_null_memory_is_refused() {
+        let mut bytes = alloc::vec![0_u64; 16];
+        let base: *mut u8 = bytes.as_mut_ptr().cast();
+        for shift in 1..8 {
+            // SAFETY: the bytes outlive the value, and nothing else touches them.
+            let refused = unsafe { Memory::from_raw(base.wrapping_add(shift), 64) };
+            assert!(matches!(refused, Err(RegionError::Misaligned { remainder, .. }) if remainder == shift));
+        }
+        // SAFETY: null is refused before anything is read.
+        let refused = unsafe { Memory::from_raw(core::ptr::null_mut(), 64) };
+        assert!(matches!(refused, Err(RegionError::Misaligned { null: true, .. })));
+    }
+
+    #[test]
+    fn memory_beyond_the_address_space_is_refused() {
+        assert!(matches!(Memory::heap(usize::MAX), Err(RegionError::OutOfMemory { .. })));
+        assert!(matches!(Memory::heap(isize::MAX as usize - 4096), Err(RegionError::OutOfMemory { .. })));
+    }
+
+    #[test]
+    #[should_panic(expected = "word out of region")]
+    fn a_word_across_the_end_is_never_touched() {
+        Memory::heap(64).unwrap().u64_at(64);
+    }
+}

@@ -1,0 +1,225 @@
+//! A region of version 2 as a whole: built once, opened by many, closed, or given up as broken.
+//!
+//! ```text
+//! life:  0 blank --CAS--> 1 building --> 2 ready --> 3 closed        any of them --> 4 poisoned
+//! ```
+//!
+//! The CAS from blank decides between two creators, and `ready` comes last, so that whoever sees it sees the rest.
+//! A peer takes an attach record: its number is the owner that slots name, and what a reaper asks about when it
+//! wants to know who is dead. Poison is one way. It protects the honest from endless loops over nonsense, not
+//! their data: two writers of one region can always destroy each other's work.
+//!
+//! Not here: offsets (`v2_geometry.rs`), what a peer does (`v2_peer.rs`), how its death is repaired
+//! (`v2_reaper.rs`), where the memory comes from and whether a process lives (the shm crate).
+
+use super::error::RegionError;
+use super::layout::{v2_header as header, v2_record as record};
+use super::memory::Memory;
+use super::v1::check_length;
+use super::v2_geometry::{Config, Geometry};
+use super::v2_peer::Peer;
+use crate::edge::Edge;
+use crate::sync::Ordering::Relaxed;
+use alloc::sync::Arc;
+
+/// Carries the whole fresh region from its creator to everybody who opens it.
+static WPOL2_READY: Edge = Edge::new("WPOL2_READY");
+
+const BLANK: u32 = 0;
+const BUILDING: u32 = 1;
+const READY: u32 = 2;
+const CLOSED: u32 = 3;
+const POISONED: u32 = 4;
+
+const RECORD_FREE: u32 = 0;
+const RECORD_LIVE: u32 = 1;
+
+/// What every handle of this process shares: the memory and where things are in it.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) memory: Arc<Memory>,
+    pub(super) geometry: Geometry,
+}
+
+/// A region that tasks can be submitted to and taken from. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Region {
+    pub(super) shared: Arc<Shared>,
+}
+
+/// Who attaches; for people who look at the region, not for decisions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// Process id.
+    pub pid: u32,
+    /// User id.
+    pub uid: u32,
+    /// Start time of the process.
+    pub started: u64,
+}
+
+/// Tasks a region holds, by what they are doing. Stale as soon as it is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Slots nobody uses.
+    pub free: u32,
+    /// Slots being filled.
+    pub allocated: u32,
+    /// Tasks waiting for a worker.
+    pub queued: u32,
+    /// Tasks being run.
+    pub running: u32,
+    /// Tasks that ended one way or another and wait to be fetched.
+    pub ended: u32,
+}
+
+impl Region {
+    /// Builds a region in blank memory: the life word must be 0, the rest is cleared here.
+    pub fn create(memory: impl Into<Arc<Memory>>, config: Config) -> Result<Self, RegionError> {
+        Self::create_at(memory, config, 0)
+    }
+
+    /// As `create`, with every ring at `position`, for tests of old age.
+    #[doc(hidden)]
+    pub fn create_at(
+        memory: impl Into<Arc<Memory>>,
+        config: Config,
+        position: u64,
+    ) -> Result<Self, RegionError> {
+        let memory = memory.into();
+        let geometry = Geometry::new(config)?;
+        check_length(&memory, geometry.total as u64)?;
+        let life = memory.u32_at(header::LIFE);
+        // Nothing travels with the claim: the loser only learns that it lost.
+        if life.compare_exchange(BLANK, BUILDING, Relaxed, Relaxed).is_err() {
+            return Err(RegionError::AlreadyThere);
+        }
+        memory.zero(0, header::LIFE);
+        memory.u32_at(header::REAPER).store(0, Relaxed);
+        memory.zero(header::SWEPT, geometry.total);
+        geometry.write(&memory);
+        if position != 0 {
+            geometry.rings().iter().for_each(|ring| ring.format(&memory, position));
+        }
+        for index in 0..config.slots {
+            // The ring has at least twice as many places as there are slots.
+            let _ = geometry.free_ring().push(&memory, index);
+        }
+        // WPOL2_READY, creator's end: everything above travels with the life word.
+        life.store(READY, WPOL2_READY.release());
+        Ok(Self { shared: Arc::new(Shared { memory, geometry }) })
+    }
+
+    /// Opens a region that another thread or process has built.
+    pub fn open(memory: impl Into<Arc<Memory>>) -> Result<Self, RegionError> {
+        let memory = memory.into();
+        check_length(&memory, header::BYTES as u64)?;
+        // WPOL2_READY, opener's end: once the region is ready, its header is seen whole.
+        let life = memory.u32_at(header::LIFE).load(WPOL2_READY.acquire());
+        match life {
+            READY | CLOSED => {}
+            BLANK => return Err(RegionError::InvalidMagic { found: memory.u32_at(header::MAGIC).load(Relaxed) }),
+            life => return Err(RegionError::NotReady { life }),
+        }
+        let geometry = Geometry::read(&memory)?;
+        Ok(Self { shared: Arc::new(Shared { memory, geometry }) })
+    }
+
+    /// Becomes a peer, by the first free attach record.
+    pub fn attach(&self, identity: Identity) -> Result<Peer, RegionError> {
+        let records = self.shared.geometry.config.attach_records;
+        (0..records)
+            .find_map(|index| self.attach_record(index, identity).ok())
+            .ok_or(RegionError::NoRecord { records })
+    }
+
+    /// Becomes a peer by a certain record, which the caller has made its own outside the region, by a lock on
+    /// that byte of the file, say.
+    pub fn attach_record(&self, index: u32, identity: Identity) -> Result<Peer, RegionError> {
+        let shared = &self.shared;
+        if shared.life() == POISONED {
+            return Err(RegionError::NotReady { life: POISONED });
+        }
+        let refusal = RegionError::NoRecord { records: shared.geometry.config.attach_records };
+        let base = shared.geometry.record(index).ok_or(refusal)?;
+        // Nothing travels: a reaper has finished with every slot of the record's last owner, and could change
+        // one of ours only by a state word that names a generation of ours.
+        let state = shared.memory.u32_at(base + record::STATE);
+        state.compare_exchange(RECORD_FREE, RECORD_LIVE, Relaxed, Relaxed).map_err(|_| refusal)?;
+        shared.memory.u32_at(base + record::PID).store(identity.pid, Relaxed);
+        shared.memory.u32_at(base + record::UID).store(identity.uid, Relaxed);
+        shared.memory.u64_at(base + record::STARTED).store(identity.started, Relaxed);
+        shared.memory.u64_at(base + record::EPOCH).fetch_add(1, Relaxed);
+        shared.memory.u64_at(base + record::HEARTBEAT).store(0, Relaxed);
+        shared.memory.u32_at(base + record::WAITING).store(0, Relaxed);
+        Ok(Peer::new(Arc::clone(shared), index))
+    }
+
+    /// Takes no more tasks from now on; what is queued can still be run. A submit under way may still succeed.
+    pub fn close(&self) {
+        let life = self.shared.memory.u32_at(header::LIFE);
+        let _ = life.compare_exchange(READY, CLOSED, Relaxed, Relaxed);
+        self.shared.geometry.rings().iter().for_each(|ring| self.shared.notify_all(ring));
+    }
+
+    /// Whether no more tasks are taken.
+    pub fn is_closed(&self) -> bool {
+        self.shared.life() != READY
+    }
+
+    /// Whether a peer found values nobody may write.
+    pub fn is_poisoned(&self) -> bool {
+        self.shared.life() == POISONED
+    }
+
+    /// What the region was made for.
+    pub fn config(&self) -> Config {
+        self.shared.geometry.config
+    }
+
+    /// Tasks in a lane, stale hints of cancelled ones included. Stale as soon as it is known.
+    pub fn lane_len(&self, lane: u32) -> u32 {
+        self.shared.geometry.lane(lane).map_or(0, |ring| ring.len(&self.shared.memory))
+    }
+
+    /// Counts slots by state. Walks them all.
+    pub fn census(&self) -> Census {
+        use super::v2_slots::{State, WPOL2_FINISH};
+        let mut census = Census::default();
+        for index in 0..self.shared.geometry.config.slots {
+            let word = self.shared.geometry.slot(index).and_then(|base| self.shared.look(base, &WPOL2_FINISH));
+            match word.map(|word| word.state) {
+                Some(State::Free) => census.free += 1,
+                Some(State::Alloc) => census.allocated += 1,
+                Some(State::Queued) => census.queued += 1,
+                Some(State::Running) => census.running += 1,
+                Some(_) => census.ended += 1,
+                None => {}
+            }
+        }
+        census
+    }
+}
+
+impl Shared {
+    fn life(&self) -> u32 {
+        self.memory.u32_at(header::LIFE).load(Relaxed)
+    }
+
+    /// Whether tasks can still be run.
+    #[inline]
+    pub(super) fn is_sound(&self) -> bool {
+        matches!(self.life(), READY | CLOSED)
+    }
+
+    /// Whether tasks are still taken.
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        self.life() == READY
+    }
+
+    /// Gives the region up: it holds values nobody may write.
+    pub(super) fn poison(&self) {
+        self.memory.u32_at(header::LIFE).store(POISONED, Relaxed);
+    }
+}

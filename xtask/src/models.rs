@@ -1,0 +1,221 @@
+//! `cargo xtask models`: explores every model under every checker, then weakens the product name by name and sees
+//! that a model fails each time.
+//!
+//! A model that passes proves little until one knows that it can fail. So each named ordering and step is a
+//! *mutant*: the same executable is run with that one weakened, and a mutant that no model catches fails this
+//! command. Nothing is remembered between runs; what is measured in the first part orders the second.
+//!
+//! Not here: building (`models/make.rs`), running one model (`models/explore.rs`), the hunt (`models/mutants.rs`).
+
+mod explore;
+mod make;
+mod mutants;
+
+use crate::tree::Tree;
+use clap::{Args, ValueEnum};
+use explore::{Explored, Explorer, Outcome};
+use make::{Make, Suite};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// A crate with models beside its files.
+pub(crate) struct Modelled {
+    pub(crate) package: &'static str,
+    pub(crate) folder: &'static str,
+}
+
+/// The crates that have models.
+pub(crate) const MODELLED: &[Modelled] = &[Modelled { package: "millpond-queue", folder: "crates/queue" }];
+
+/// What mutants are hunted with unless a seed is given.
+const MUTANT_SEED: u64 = 20_260_101;
+
+#[derive(Args)]
+pub(crate) struct ModelArguments {
+    /// The checker to use
+    #[arg(long, value_enum, default_value_t = Choice::All)]
+    make: Choice,
+    /// Explore the models and leave the mutants alone
+    #[arg(long)]
+    no_mutants: bool,
+    /// Go straight to the mutants
+    #[arg(long, conflicts_with = "no_mutants")]
+    only_mutants: bool,
+    /// How many random and how many priority schedules shuttle tries per model
+    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    schedules: u32,
+    /// Draw shuttle's schedules from the seed an earlier run printed
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// How long one model may take; a model that takes longer is an error
+    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    time_limit: u64,
+    /// How many models run at a time
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    jobs: usize,
+    /// Only models whose path, and mutants whose name or file, contain this (in either case)
+    filter: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Choice {
+    /// Orderings, races, lost wake-ups
+    Loom,
+    /// loom with shadowed atomics, for the interleavings plain loom skips
+    Shadow,
+    /// Deep random schedules, sequentially consistent
+    Shuttle,
+    /// Each of them in turn
+    All,
+}
+
+impl ModelArguments {
+    /// What `cargo xtask test` runs: everything, or with `quick` the models alone and fewer schedules.
+    pub(crate) fn for_test(quick: bool) -> Self {
+        Self {
+            make: Choice::All,
+            no_mutants: quick,
+            only_mutants: false,
+            schedules: if quick { 1_000 } else { 10_000 },
+            seed: None,
+            time_limit: 300,
+            jobs: 2,
+            filter: None,
+        }
+    }
+
+    fn makes(&self) -> Vec<Make> {
+        match self.make {
+            Choice::Loom => vec![Make::Loom],
+            Choice::Shadow => vec![Make::Shadow],
+            Choice::Shuttle => vec![Make::Shuttle],
+            Choice::All => vec![Make::Loom, Make::Shuttle, Make::Shadow],
+        }
+    }
+
+    fn picks(&self, name: &str) -> bool {
+        let name = name.to_lowercase();
+        self.filter.as_ref().is_none_or(|filter| name.contains(&filter.to_lowercase()))
+    }
+}
+
+pub(crate) fn run(root: &Path, arguments: &ModelArguments) -> Result<bool, String> {
+    let tree = Tree::read(root)?;
+    let mut all_well = true;
+    let mut picked = 0;
+    let seed = arguments.seed.unwrap_or_else(fresh_seed);
+    println!("schedules of shuttle are drawn from --seed {seed}");
+    for modelled in MODELLED {
+        let mutants = pick_mutants(&tree, modelled, arguments);
+        let suites = make::build(root, modelled, &arguments.makes())?;
+        let explorer = Explorer {
+            root,
+            schedules: arguments.schedules,
+            seed,
+            mutant_seed: arguments.seed.unwrap_or(MUTANT_SEED),
+            limit: Duration::from_secs(arguments.time_limit),
+            jobs: arguments.jobs.max(1),
+        };
+        let mut baseline = Vec::new();
+        if !arguments.only_mutants {
+            baseline = explore_all(&explorer, &suites, arguments)?;
+            picked += baseline.len();
+            all_well &= report_baseline(&baseline);
+        }
+        if !arguments.no_mutants {
+            picked += mutants.len();
+            all_well &= hunt(&explorer, &suites, &baseline, &mutants)?;
+        }
+    }
+    match &arguments.filter {
+        Some(filter) if picked == 0 => Err(format!("{filter}: no model and no mutant has this in its name")),
+        _ => Ok(all_well),
+    }
+}
+
+/// The mutants that the filter picks and the chosen makes can see.
+fn pick_mutants(tree: &Tree, modelled: &Modelled, arguments: &ModelArguments) -> Vec<mutants::Mutant> {
+    let sees_orderings = arguments.makes().iter().any(|make| make.sees_orderings());
+    let found = mutants::find(tree, modelled).into_iter();
+    let found = found.filter(|mutant| mutant.is_picked(|name| arguments.picks(name)));
+    found.filter(|mutant| sees_orderings || !mutant.is_ordering()).collect()
+}
+
+/// Another one each time, so that the runs of many days see more than the runs of one.
+fn fresh_seed() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |now| now.as_millis() as u64)
+}
+
+fn explore_all<'a>(
+    explorer: &Explorer<'_>,
+    suites: &'a [Suite],
+    arguments: &ModelArguments,
+) -> Result<Vec<Explored<'a>>, String> {
+    let mut runs = Vec::new();
+    for suite in suites {
+        runs.extend(
+            suite.tests.iter().filter(|test| arguments.picks(test)).map(|test| (suite, test.as_str())),
+        );
+    }
+    println!("{} model runs", runs.len());
+    explorer.explore_each(&runs, |explored| {
+        println!("  {}", explored.line());
+        if let Outcome::Failed { output, .. } | Outcome::TimedOut { output } = &explored.outcome {
+            println!("{}", explore::tail(output));
+        }
+    })
+}
+
+fn report_baseline(baseline: &[Explored<'_>]) -> bool {
+    let failed = baseline.iter().filter(|explored| !explored.passed()).count();
+    println!("models: {} held, {failed} did not", baseline.len() - failed);
+    failed == 0
+}
+
+/// Mutants mean nothing while a model fails anyway, so the hunt begins when all of them hold.
+fn hunt(
+    explorer: &Explorer<'_>,
+    suites: &[Suite],
+    baseline: &[Explored<'_>],
+    mutants: &[mutants::Mutant],
+) -> Result<bool, String> {
+    if baseline.iter().any(|explored| !explored.passed()) {
+        println!("mutants: not hunted, since a model fails without them; mend that first");
+        return Ok(false);
+    }
+    mutants::hunt(explorer, suites, baseline, mutants)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_picks_in_either_case_and_none_picks_all() {
+        let mut arguments = ModelArguments::for_test(true);
+        assert!(arguments.picks("ring_model::anything"));
+        arguments.filter = Some("RING".to_owned());
+        assert!(arguments.picks("ring_model::anything") && arguments.picks("RING_PUBLISH.release"));
+        assert!(!arguments.picks("gate_model::anything"));
+    }
+
+    #[test]
+    fn shuttle_alone_is_not_asked_about_orderings() {
+        let tree = Tree::of(&[("crates/queue/src/ring.rs", "RING_A.release() left_out(\"RING_STEP\")")]);
+        let mut arguments = ModelArguments::for_test(false);
+        assert_eq!(pick_mutants(&tree, &MODELLED[0], &arguments).len(), 2);
+        arguments.make = Choice::Shuttle;
+        let picked = pick_mutants(&tree, &MODELLED[0], &arguments);
+        assert_eq!(picked.iter().map(|mutant| mutant.name.as_str()).collect::<Vec<_>>(), ["RING_STEP"]);
+    }
+
+    #[test]
+    fn every_modelled_crate_is_in_the_tree() {
+        let tree = Tree::read(&crate::repository_root()).unwrap();
+        for modelled in MODELLED {
+            let manifest = tree.get(&format!("{}/Cargo.toml", modelled.folder)).expect("no such crate");
+            assert!(manifest.text.contains(&format!("name = \"{}\"", modelled.package)));
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! One model in a process of its own: how it is run, and what its end means.
+//!
+//! A process each, because a deadlock found by loom can end the process, and because a mutant is chosen by the
+//! environment. The end is judged with suspicion: a run passes only if it says that one test passed and how much
+//! it explored, and it fails only if the test failed or the process broke down. All else is an error, and never
+//! counts as a catch.
+//!
+//! Not here: which models are run against which mutant (`mutants.rs`).
+
+use super::make::{Make, Suite};
+use crate::process::{self, Ended};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// What all runs have in common.
+pub(crate) struct Explorer<'a> {
+    pub(crate) root: &'a Path,
+    pub(crate) schedules: u32,
+    /// What shuttle's schedules are drawn from when no mutant is in force.
+    pub(crate) seed: u64,
+    /// The same for mutants: whether one is caught must not hang on luck that changes from run to run.
+    pub(crate) mutant_seed: u64,
+    pub(crate) limit: Duration,
+    pub(crate) jobs: usize,
+}
+
+/// One run of one model.
+pub(crate) struct Explored<'a> {
+    pub(crate) suite: &'a Suite,
+    pub(crate) test: &'a str,
+    pub(crate) outcome: Outcome,
+    pub(crate) elapsed: Duration,
+}
+
+/// How a run ended.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Outcome {
+    /// The model held; `extent` is what it says it explored.
+    Held { extent: String },
+    /// The model failed: an assertion, a race, a deadlock. `symptom` is one line.
+    Failed { symptom: String, output: String },
+    /// It did not end in time, which proves nothing either way.
+    TimedOut { output: String },
+    /// The run itself went wrong.
+    Broken { reason: String },
+}
+
+impl<'a> Explored<'a> {
+    pub(crate) fn passed(&self) -> bool {
+        matches!(self.outcome, Outcome::Held { .. })
+    }
+
+    pub(crate) fn make(&self) -> Make {
+        self.suite.make
+    }
+
+    /// The run in one line.
+    pub(crate) fn line(&self) -> String {
+        let what = match &self.outcome {
+            Outcome::Held { extent } => extent.clone(),
+            Outcome::Failed { symptom, .. } => format!("FAILED: {symptom}"),
+            Outcome::TimedOut { .. } => "TIMED OUT".to_owned(),
+            Outcome::Broken { reason } => format!("BROKEN: {reason}"),
+        };
+        format!("{:<7} {:<60} {:>6.1} s  {what}", self.make().name(), self.test, self.elapsed.as_secs_f64())
+    }
+}
+
+impl Explorer<'_> {
+    /// Runs one model, with `mutant` in force if there is one.
+    pub(crate) fn explore<'a>(
+        &self,
+        suite: &'a Suite,
+        test: &'a str,
+        mutant: Option<&str>,
+    ) -> Result<Explored<'a>, String> {
+        let mut command = Command::new(&suite.executable);
+        command.args(["--exact", test, "--nocapture", "--test-threads", "1"]).current_dir(&suite.folder);
+        command.env("MILLPOND_SCHEDULES", self.schedules.to_string()).env_remove("MILLPOND_MUTANT");
+        // That it knows no weak orderings is why it is not the only checker here; it need not say so each time.
+        command.env("SHUTTLE_SILENCE_WARNINGS", "1").env("SHUTTLE_RANDOM_SEED", self.seed.to_string());
+        if let Some(mutant) = mutant {
+            command.env("MILLPOND_MUTANT", mutant).env("SHUTTLE_RANDOM_SEED", self.mutant_seed.to_string());
+        }
+        let ended = process::watch(self.root, &mut command, self.limit)?;
+        let elapsed = ended.elapsed;
+        Ok(Explored { suite, test, outcome: judge(ended), elapsed })
+    }
+
+    /// Runs several models, a few at a time, and shows each as it ends.
+    pub(crate) fn explore_each<'a>(
+        &self,
+        runs: &[(&'a Suite, &'a str)],
+        show: impl Fn(&Explored<'a>) + Sync,
+    ) -> Result<Vec<Explored<'a>>, String> {
+        self.for_each(runs, |(suite, test)| self.explore(suite, test, None), show)
+    }
+
+    /// Does `work` on every item, `jobs` at a time, and shows each result as it comes. The results keep the order
+    /// of the items. The first error is given back when all is done.
+    pub(crate) fn for_each<'i, Item: Sync, Done: Send>(
+        &self,
+        items: &'i [Item],
+        work: impl Fn(&'i Item) -> Result<Done, String> + Sync,
+        show: impl Fn(&Done) + Sync,
+    ) -> Result<Vec<Done>, String> {
+        let bar = progress(items.len());
+        let next = AtomicUsize::new(0);
+        let done = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for _ in 0..self.jobs.min(items.len()) {
+                scope.spawn(|| {
+                    loop {
+                        let index = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(item) = items.get(index) else { break };
+                        let result = work(item);
+                        if let Ok(result) = &result {
+                            bar.suspend(|| show(result));
+                        }
+                        bar.inc(1);
+                        done.lock().expect("a worker of ours has panicked").push((index, result));
+                    }
+                });
+            }
+        });
+        bar.finish_and_clear();
+        let mut done = done.into_inner().expect("a worker of ours has panicked");
+        done.sort_by_key(|(index, _)| *index);
+        done.into_iter().map(|(_, result)| result).collect()
+    }
+}
+
+/// The last lines of a long output.
+pub(crate) fn tail(output: &str) -> String {
+    const LINES: usize = 40;
+    let lines: Vec<_> = output.lines().collect();
+    let first = lines.len().saturating_sub(LINES);
+    lines[first..].iter().map(|line| format!("      | {line}")).collect::<Vec<_>>().join("\n")
+}
+
+fn progress(len: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{elapsed_precise} {bar:30} {pos} of {len}");
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = ProgressBar::new(len as u64).with_style(style);
+    bar.enable_steady_tick(Duration::from_millis(500));
+    bar
+}
+
+fn judge(ended: Ended) -> Outcome {
+    let Some(status) = ended.status else { return Outcome::TimedOut { output: ended.output } };
+    let output = ended.output;
+    if status.success() {
+        return match extent(&output) {
+            _ if !output.contains("test result: ok. 1 passed") => {
+                broken("expected one test to run, none did; was it renamed?")
+            }
+            None => broken("it passed without a word on what it explored; models call `explore`"),
+            Some(extent) => Outcome::Held { extent },
+        };
+    }
+    if output.contains("test result: FAILED") || broke_down(status) {
+        return Outcome::Failed { symptom: symptom(&output, status), output };
+    }
+    broken(&format!("{status}, and no test result"))
+}
+
+fn broken(reason: &str) -> Outcome {
+    Outcome::Broken { reason: reason.to_owned() }
+}
+
+/// Whether the process ended itself by a fault that a test can cause: an abort, a bad address. A kill from outside,
+/// as when memory runs out, is no such thing.
+fn broke_down(status: std::process::ExitStatus) -> bool {
+    const ILLEGAL: i32 = 4;
+    const ABORT: i32 = 6;
+    const BUS: i32 = 7;
+    const SEGMENT: i32 = 11;
+    use std::os::unix::process::ExitStatusExt;
+    matches!(status.signal(), Some(ILLEGAL | ABORT | BUS | SEGMENT))
+}
+
+/// What the model says it explored; several explorations in one test are told one after the other.
+fn extent(output: &str) -> Option<String> {
+    let extents: Vec<_> =
+        output.lines().filter_map(|line| line.find("explored ").map(|at| line[at..].trim())).collect();
+    Some(extents.join(", ")).filter(|extent| !extent.is_empty())
+}
+
+/// The first panic, in one line.
+fn symptom(output: &str, status: std::process::ExitStatus) -> String {
+    const CHARACTERS_MAX: usize = 140;
+    let mut lines = output.lines().skip_while(|line| !line.contains("panicked at "));
+    let place = lines.next().and_then(|line| line.split_once("panicked at ")).map(|(_, place)| place);
+    let message = lines.find(|line| !line.trim().is_empty());
+    let symptom = match (place, message) {
+        (Some(place), Some(message)) => format!("{} ({})", message.trim(), short_place(place)),
+        _ => status.to_string(),
+    };
+    symptom.chars().take(CHARACTERS_MAX).collect()
+}
+
+/// A place without its colon, and in a dependency without the folders above the dependency.
+fn short_place(place: &str) -> &str {
+    let inside = place.split_once("/registry/src/").and_then(|(_, rest)| rest.split_once('/'));
+    inside.map_or(place, |(_, rest)| rest).trim_end_matches(':')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    fn judged(raw_status: Option<i32>, output: &str) -> Outcome {
+        let status = raw_status.map(ExitStatus::from_raw);
+        judge(Ended { status, output: output.to_owned(), elapsed: Duration::ZERO })
+    }
+
+    const OK: &str = "test result: ok. 1 passed; 0 failed";
+
+    #[test]
+    fn a_model_holds_when_one_test_passed_and_said_what_it_explored() {
+        let output = format!("test a_model::b ... explored 12 executions\n{OK}");
+        assert_eq!(judged(Some(0), &output), Outcome::Held { extent: "explored 12 executions".to_owned() });
+    }
+
+    #[test]
+    fn a_run_of_no_test_is_broken_and_so_is_one_that_explored_nothing() {
+        let none = "running 0 tests\ntest result: ok. 0 passed; 0 failed";
+        assert!(matches!(judged(Some(0), none), Outcome::Broken { .. }));
+        assert!(matches!(judged(Some(0), OK), Outcome::Broken { .. }));
+    }
+
+    #[test]
+    fn a_failed_test_shows_its_first_panic() {
+        let output = "thread 'x' panicked at src/ring_model.rs:9:5:\nassertion failed: two takers\nnote: y\n\
+                      test result: FAILED. 0 passed; 1 failed";
+        let Outcome::Failed { symptom, .. } = judged(Some(101 << 8), output) else { panic!("not a failure") };
+        assert_eq!(symptom, "assertion failed: two takers (src/ring_model.rs:9:5)");
+    }
+
+    #[test]
+    fn a_place_in_a_dependency_begins_with_the_dependency() {
+        assert_eq!(
+            short_place("/home/me/.cargo/registry/src/index-1/loom-0.7.2/src/rt.rs:1:2:"),
+            "loom-0.7.2/src/rt.rs:1:2"
+        );
+        assert_eq!(short_place("crates/queue/src/ring.rs:1:2:"), "crates/queue/src/ring.rs:1:2");
+    }
+
+    #[test]
+    fn an_abort_is_a_failure_and_a_kill_from_outside_is_none() {
+        assert!(matches!(judged(Some(6), "deadlock"), Outcome::Failed { .. }));
+        assert!(matches!(judged(Some(9), ""), Outcome::Broken { .. }));
+        assert!(matches!(judged(Some(1 << 8), "error: bad flag"), Outcome::Broken { .. }));
+    }
+
+    #[test]
+    fn a_time_out_is_neither_held_nor_failed() {
+        assert!(matches!(judged(None, ""), Outcome::TimedOut { .. }));
+    }
+
+    #[test]
+    fn results_keep_the_order_of_the_items_and_an_error_is_not_lost() {
+        let root = crate::repository_root();
+        let explorer = Explorer {
+            root: &root,
+            schedules: 1,
+            seed: 1,
+            mutant_seed: 1,
+            limit: Duration::from_secs(1),
+            jobs: 3,
+        };
+        let doubled = explorer.for_each(&[1, 2, 3, 4, 5], |n| Ok(n * 2), |_| ()).unwrap();
+        assert_eq!(doubled, [2, 4, 6, 8, 10]);
+        let failed =
+            explorer.for_each(&[1, 2], |n| if *n == 2 { Err("two".to_owned()) } else { Ok(()) }, |()| ());
+        assert_eq!(failed.unwrap_err(), "two");
+    }
+}

@@ -1,0 +1,44 @@
+//! `cargo xtask torture`: the test that kills processes while they share a queue, for as long as you like.
+//!
+//! The same test runs for a few seconds in `cargo xtask test`. Long runs are for a night or a release, and a run
+//! that failed is run again from the seed it printed.
+//!
+//! Not here: the test itself, which lives with the queues.
+
+use crate::process;
+use clap::Args;
+use std::path::Path;
+use std::process::Command;
+
+/// The test's file; `cargo xtask test` skips its step while there is none.
+pub(crate) const TORTURE_TEST: &str = "crates/queue/tests/torture.rs";
+
+#[derive(Args)]
+pub(crate) struct TortureArguments {
+    /// How long to go on
+    #[arg(long, default_value_t = 60, value_name = "N")]
+    seconds: u64,
+    /// Start from the seed a failed run printed
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+pub(crate) fn run(root: &Path, arguments: &TortureArguments) -> Result<bool, String> {
+    if !root.join(TORTURE_TEST).exists() {
+        return Err(format!("{TORTURE_TEST}: expected the torture test, found no such file"));
+    }
+    let mut command = torture_test(root);
+    command.env("MILLPOND_TORTURE_SECONDS", arguments.seconds.to_string());
+    if let Some(seed) = arguments.seed {
+        command.env("MILLPOND_TORTURE_SEED", seed.to_string());
+    }
+    process::run_in_the_open(&mut command)
+}
+
+/// The command that runs the torture test at its own length.
+pub(crate) fn torture_test(root: &Path) -> Command {
+    let mut command = process::cargo(root);
+    command.args(["test", "--release", "--package", "millpond-queue", "--test", "torture"]);
+    command.args(["--", "--nocapture"]);
+    command
+}
