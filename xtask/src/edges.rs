@@ -1,15 +1,19 @@
 //! The named orderings and steps of the product, found in its source: where each is defined and where it is used.
 //!
-//! `Edge::new("RING_PUBLISH")` defines an edge; `RING_PUBLISH.release()`, `.acquire()`, `.acq_rel()` and
-//! `acq_rel(&RECEIVES, &GIVES)` use its ends; `left_out("GATE_WAKE")` names a step. Each end and each step that
-//! is used can be weakened by name, which makes it a mutant. A comment on the same line or on the line above,
+//! `Edge::new("RING_PUBLISH")` defines an edge; `RING_PUBLISH.release()`, `.acquire()` and `.acq_rel()` use its ends,
+//! and so does `advance(hint, &RING_PUBLISH)` if `advance` uses them on what it is lent; `left_out("GATE_WAKE")` names
+//! a step. Each end and each step that is used can be weakened by name, which makes it a mutant. A comment on the same
+//! line or on the line above,
 //! `// mutant-exempt: why no model can catch it`, takes its mutants out of the hunt. Where a line has two ends,
 //! `// mutant-exempt(RING_PUBLISH.acquire): why` takes out one.
 //!
 //! Not here: the hunt (`models/mutants.rs`), the rules about edges (`tidy/orderings.rs`).
 
-use crate::source::{is_word, line_of};
+mod lent;
+
+use crate::source::{line_of, names};
 use crate::tree::{File, Tree};
+use lent::Lent;
 
 /// All that was found under `crates/*/src`.
 #[derive(Default)]
@@ -46,11 +50,11 @@ impl Use {
 
 /// Looks through the product's source; models are left out, since they weaken nothing of their own.
 pub(crate) fn find(tree: &Tree) -> Edges {
+    let files: Vec<_> = tree.rust().filter(|file| is_product(&file.path) && !file.is_model()).collect();
+    let lent = Lent::find(files.iter().map(|file| file.source().code.as_str()));
     let mut edges = Edges::default();
-    for file in tree.rust().filter(|file| is_product(&file.path) && !file.is_model()) {
-        find_definitions(file, &mut edges.defined);
-        find_uses(file, &mut edges.used);
-    }
+    files.iter().for_each(|file| find_definitions(file, &mut edges.defined));
+    files.iter().for_each(|file| find_uses(file, &edges.defined, &lent, &mut edges.used));
     edges
 }
 
@@ -73,31 +77,24 @@ fn find_definitions(file: &File, defined: &mut Vec<Definition>) {
     }
 }
 
-fn find_uses(file: &File, used: &mut Vec<Use>) {
-    let text = &file.source().text;
+fn find_uses(file: &File, defined: &[Definition], lent: &Lent, used: &mut Vec<Use>) {
+    let (code, text) = (&file.source().code, &file.source().text);
     let mut add = |at: usize, mutant: String| {
         let line = line_of(text, at);
         let exempt = exemption(file, line, &mutant);
         used.push(Use { mutant, path: file.path.clone(), line, exempt });
     };
-    for (call, ends) in [
-        (".release()", ["release"].as_slice()),
-        (".acquire()", &["acquire"]),
-        (".acq_rel()", &["acquire", "release"]),
-    ] {
-        for (at, _) in text.match_indices(call) {
-            if let Some(name) = name_before(&text[..at]) {
-                ends.iter().for_each(|end| add(at, format!("{name}.{end}")));
+    for (at, name) in names(code).filter(|(_, name)| is_constant(name)) {
+        let after = at + name.len();
+        let ends = match lent::called_on(&code[after..]) {
+            Some(ends) => ends,
+            // What is lent to a function may be a constant of another kind, so it must be known for an edge.
+            None if defined.iter().any(|edge| edge.bound_to == name) => {
+                lent.ends_of_argument(code, at, after)
             }
-        }
-    }
-    for (at, call) in text.match_indices("acq_rel(") {
-        let arguments = text[at + call.len()..].split(')').next().unwrap_or_default();
-        let mut names = arguments.split(',').map(name_before);
-        if let (Some(Some(receives)), Some(Some(gives))) = (names.next(), names.next()) {
-            add(at, format!("{receives}.acquire"));
-            add(at, format!("{gives}.release"));
-        }
+            None => continue,
+        };
+        ends.iter().for_each(|end| add(at, format!("{name}.{end}")));
     }
     for (at, call) in text.match_indices("left_out(") {
         if let Some(step) = string_at(&text[at + call.len()..]) {
@@ -110,13 +107,6 @@ fn find_uses(file: &File, used: &mut Vec<Use>) {
 fn string_at(rest: &str) -> Option<String> {
     let inside = rest.trim_start().strip_prefix('"')?;
     inside.split_once('"').map(|(name, _)| name.to_owned())
-}
-
-/// The constant's name that `before` ends with. A variable or a parameter is none: its edge is not known here.
-fn name_before(before: &str) -> Option<&str> {
-    let before = before.trim_end();
-    let start = before.bytes().rposition(|byte| !is_word(byte)).map_or(0, |end| end + 1);
-    Some(&before[start..]).filter(|name| is_constant(name))
 }
 
 fn is_constant(name: &str) -> bool {
@@ -144,8 +134,10 @@ mod tests {
     use super::*;
 
     fn mutants(text: &str) -> Vec<(String, Option<String>)> {
-        let edges = find(&Tree::of(&[("crates/queue/src/ring.rs", text)]));
-        edges.used.into_iter().map(|used| (used.mutant, used.exempt)).collect()
+        let known = "static A_B: Edge = Edge::new(\"A_B\");\nstatic C_D: Edge = Edge::new(\"C_D\");\n\
+                     fn acq_rel(receives: &Edge, gives: &Edge) { both(receives.acquire(), gives.release()) }\n";
+        let tree = Tree::of(&[("crates/queue/src/edges.rs", known), ("crates/queue/src/ring.rs", text)]);
+        find(&tree).used.into_iter().map(|used| (used.mutant, used.exempt)).collect()
     }
 
     fn names(text: &str) -> Vec<String> {
@@ -167,6 +159,13 @@ mod tests {
         assert_eq!(names("x(LOCK\n    .acq_rel())"), ["LOCK.acquire", "LOCK.release"]);
         assert_eq!(names("x(acq_rel(&A_B, &ring::C_D))"), ["A_B.acquire", "C_D.release"]);
         assert_eq!(names("x(edge::acq_rel(\n  &A_B,\n  &C_D,\n))"), ["A_B.acquire", "C_D.release"]);
+    }
+
+    #[test]
+    fn an_edge_lent_to_a_function_is_used_as_the_function_uses_it() {
+        let text = "fn advance(hint: &AtomicU64, edge: &Edge) { hint.store(1, edge.release()) }\n\
+                    fn go() { advance(hint, &A_B); other(&C_D); advance(hint, &NO_EDGE); }";
+        assert_eq!(names(text), ["A_B.release"]);
     }
 
     #[test]

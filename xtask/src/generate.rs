@@ -18,7 +18,8 @@ pub(crate) struct Generated {
 }
 
 /// All of them.
-pub(crate) const GENERATED: &[Generated] = &[];
+pub(crate) const GENERATED: &[Generated] =
+    &[Generated { path: "docs/WPOL.md", contents: millpond_queue::wpol::layout::markdown }];
 
 #[derive(Args)]
 pub(crate) struct GenArguments {
@@ -77,6 +78,14 @@ fn write(root: &Path, generated: &Generated) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_table_has_something_to_say() {
+        for generated in GENERATED {
+            let contents = (generated.contents)();
+            assert!(contents.ends_with('\n') && contents.lines().count() > 1, "{}", generated.path);
+        }
+    }
 
     #[test]
     fn a_missing_or_edited_file_is_stale_until_it_is_written_again() {

@@ -57,9 +57,46 @@ pub(crate) fn words<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = us
     })
 }
 
+/// Every name and number in `text`, and where it begins.
+pub(crate) fn names(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let start = at + text.as_bytes()[at..].iter().position(|byte| is_word(*byte))?;
+        let length = text.as_bytes()[start..].iter().take_while(|byte| is_word(**byte)).count();
+        at = start + length;
+        Some((start, &text[start..at]))
+    })
+}
+
 /// Whether a byte can be part of a name.
 pub(crate) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// Where the body of the function ends that `code` begins with the word `fn` of; none if it has no body or is a type.
+pub(crate) fn function_end(code: &str) -> Option<usize> {
+    let after = code["fn".len()..].trim_start();
+    if !after.starts_with(|first: char| first.is_alphabetic() || first == '_') {
+        return None;
+    }
+    let mut nested = 0;
+    let mut braces = 0;
+    for (at, character) in code.char_indices() {
+        match character {
+            '(' | '[' => nested += 1,
+            ')' | ']' => nested -= 1,
+            ';' if nested == 0 && braces == 0 => return None,
+            '{' => braces += 1,
+            '}' => {
+                braces -= 1;
+                if braces <= 0 {
+                    return Some(at);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 fn kinds(bytes: &[u8]) -> Vec<Kind> {

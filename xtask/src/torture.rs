@@ -27,7 +27,7 @@ pub(crate) fn run(root: &Path, arguments: &TortureArguments) -> Result<bool, Str
     if !root.join(TORTURE_TEST).exists() {
         return Err(format!("{TORTURE_TEST}: expected the torture test, found no such file"));
     }
-    let mut command = torture_test(root);
+    let mut command = torture_test(root)?;
     command.env("MILLPOND_TORTURE_SECONDS", arguments.seconds.to_string());
     if let Some(seed) = arguments.seed {
         command.env("MILLPOND_TORTURE_SEED", seed.to_string());
@@ -35,10 +35,33 @@ pub(crate) fn run(root: &Path, arguments: &TortureArguments) -> Result<bool, Str
     process::run_in_the_open(&mut command)
 }
 
-/// The command that runs the torture test at its own length.
-pub(crate) fn torture_test(root: &Path) -> Command {
-    let mut command = process::cargo(root);
-    command.args(["test", "--release", "--package", "millpond-queue", "--test", "torture"]);
-    command.args(["--", "--nocapture"]);
-    command
+/// The command that runs the torture test at its own length. A file without a test in it would pass by doing nothing,
+/// so that is an error.
+pub(crate) fn torture_test(root: &Path) -> Result<Command, String> {
+    let command = |arguments: &[&str]| {
+        let mut command = process::cargo(root);
+        command.args(["test", "--release", "--package", "millpond-queue", "--test", "torture", "--"]);
+        command.args(arguments);
+        command
+    };
+    let listed = process::output_of(&mut command(&["--list", "--format", "terse"]))?;
+    if !has_tests(&listed) {
+        return Err(format!("{TORTURE_TEST}: expected at least one test, found none"));
+    }
+    Ok(command(&["--nocapture"]))
+}
+
+fn has_tests(listed: &str) -> bool {
+    listed.lines().any(|line| line.ends_with(": test"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_list_of_tests_is_noticed() {
+        assert!(has_tests("nobody_takes_an_item_twice: test\n"));
+        assert!(!has_tests("") && !has_tests("0 tests, 0 benchmarks\n"));
+    }
 }

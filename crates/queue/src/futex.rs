@@ -89,61 +89,47 @@ mod make {
 #[cfg(any(loom, shuttle))]
 mod make {
     use super::{AtomicU32, Duration, Scope};
-    use crate::sync::{Arc, Condvar, Mutex, Ordering};
+    use crate::sync::{Ordering, thread};
     use alloc::vec::Vec;
+    use core::cell::RefCell;
 
-    #[cfg(loom)]
-    loom::lazy_static! { static ref SLEEPERS: Sleepers = Sleepers::new(); }
-    #[cfg(shuttle)]
-    shuttle::lazy_static! { static ref SLEEPERS: Sleepers = Sleepers::new(); }
-
-    /// Everyone asleep, in the order they fell asleep: (word, bed).
-    struct Sleepers(Mutex<Vec<(usize, Arc<Bed>)>>);
-
-    struct Bed {
-        woken: Mutex<bool>,
-        changed: Condvar,
+    std::thread_local! {
+        /// Who sleeps on which word, oldest first. The checkers run all threads of a model on one real thread and
+        /// switch at their own operations only, so what happens here between two of those is one step.
+        static SLEEPERS: RefCell<Vec<(usize, thread::Thread)>> = const { RefCell::new(Vec::new()) };
     }
 
-    impl Sleepers {
-        fn new() -> Self {
-            Self(Mutex::new(Vec::new()))
-        }
+    fn name(word: &AtomicU32) -> usize {
+        core::ptr::from_ref(word) as usize
     }
 
-    /// The contract of the kernel, word for word: compare and lie down under one lock. A model has no clock, so
-    /// a time-out never comes.
+    /// The contract of the kernel: compare and lie down as one step. The sleeper lies down first and gets up again if
+    /// the word has changed, which comes to the same. A model has no clock, so a time-out never comes.
     pub(crate) fn wait(word: &AtomicU32, seen: u32, _timeout: Option<Duration>, _scope: Scope) {
-        let bed = Arc::new(Bed { woken: Mutex::new(false), changed: Condvar::new() });
-        {
-            let mut sleepers = SLEEPERS.0.lock().unwrap();
-            if word.load(Ordering::Relaxed) != seen {
-                return;
+        let me = thread::current().id();
+        SLEEPERS.with_borrow_mut(|sleepers| sleepers.push((name(word), thread::current())));
+        // A read-modify-write, since the kernel compares with the newest value.
+        if word.fetch_or(0, Ordering::Relaxed) == seen {
+            thread::park();
+        }
+        SLEEPERS.with_borrow_mut(|sleepers| {
+            if let Some(bed) = sleepers.iter().position(|(_, sleeper)| sleeper.id() == me) {
+                sleepers.remove(bed);
             }
-            sleepers.push((core::ptr::from_ref(word) as usize, Arc::clone(&bed)));
-        }
-        let mut woken = bed.woken.lock().unwrap();
-        while !*woken {
-            woken = bed.changed.wait(woken).unwrap();
-        }
+        });
     }
 
     /// Wakes exactly as many as asked, oldest first: one wake-up too few must show in the models.
     pub(crate) fn wake(word: &AtomicU32, count: u32, _scope: Scope) {
-        let mut left = count;
-        let mut beds = Vec::new();
-        let name = core::ptr::from_ref(word) as usize;
-        SLEEPERS.0.lock().unwrap().retain(|(word, bed)| {
-            let take = *word == name && left > 0;
-            if take {
-                left -= 1;
-                beds.push(Arc::clone(bed));
+        for _ in 0..count {
+            let woken = SLEEPERS.with_borrow_mut(|sleepers| {
+                let bed = sleepers.iter().position(|(slept_on, _)| *slept_on == name(word))?;
+                Some(sleepers.remove(bed).1)
+            });
+            match woken {
+                Some(sleeper) => sleeper.unpark(),
+                None => return,
             }
-            !take
-        });
-        for bed in beds {
-            *bed.woken.lock().unwrap() = true;
-            bed.changed.notify_one();
         }
     }
 }

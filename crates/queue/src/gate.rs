@@ -413,9 +413,11 @@ impl<T> Gate<T> {
         wakes: &AtomicU32,
         limit: Option<Instant>,
     ) -> bool {
-        let mut word = end.word.load(Relaxed);
+        // GATE_CLOSE, sleeper's end (Acquire): the head's closed bit was set after the tail's, which is looked at next.
+        let mut word = end.word.load(GATE_CLOSE.acquire());
         loop {
             if !blocked(word & POSITION) || word & CLOSED != 0 {
+                crate::sync::spin_loop();
                 return true;
             }
             if word & SLEEPERS == SLEEPERS {

@@ -30,7 +30,7 @@ where
 
 #[test]
 fn a_sleeping_consumer_is_woken_by_a_push() {
-    explore(4, || {
+    explore(3, || {
         let gate = gate(1);
         let consumer = start(&gate, |gate| (gate.dequeue(), gate.dequeue()));
         assert_eq!(gate.enqueue(1), Ok(()));
@@ -41,7 +41,7 @@ fn a_sleeping_consumer_is_woken_by_a_push() {
 
 #[test]
 fn every_sleeping_consumer_gets_a_wake_up_of_its_own() {
-    explore(3, || {
+    explore(2, || {
         let gate = gate(2);
         let consumers = [0; 2].map(|_| start(&gate, |gate| gate.dequeue()));
         assert_eq!(gate.enqueue(1), Ok(()));
@@ -54,7 +54,7 @@ fn every_sleeping_consumer_gets_a_wake_up_of_its_own() {
 
 #[test]
 fn every_sleeping_producer_gets_a_wake_up_of_its_own() {
-    explore(3, || {
+    explore(2, || {
         let gate = gate(1);
         assert_eq!(gate.try_enqueue(0), Ok(()));
         let producers = [1, 2].map(|value| start(&gate, move |gate| gate.enqueue(value)));
@@ -69,7 +69,7 @@ fn every_sleeping_producer_gets_a_wake_up_of_its_own() {
 
 #[test]
 fn closing_wakes_every_consumer_and_loses_nothing() {
-    explore(3, || {
+    explore(2, || {
         let gate = gate(1);
         let consumers = [0; 2].map(|_| start(&gate, |gate| gate.dequeue()));
         let accepted = gate.try_enqueue(1).is_ok();
@@ -83,7 +83,7 @@ fn closing_wakes_every_consumer_and_loses_nothing() {
 
 #[test]
 fn closing_wakes_every_producer_and_hands_their_values_back() {
-    explore(3, || {
+    explore(2, || {
         let gate = gate(1);
         assert_eq!(gate.try_enqueue(0), Ok(()));
         let producers = [1, 2].map(|value| start(&gate, move |gate| gate.enqueue(value)));
@@ -98,7 +98,7 @@ fn closing_wakes_every_producer_and_hands_their_values_back() {
 
 #[test]
 fn a_value_is_either_refused_or_taken_whenever_the_gate_closes() {
-    explore(3, || {
+    explore(2, || {
         let gate = gate(1);
         let producer = start(&gate, |gate| (1..=2).filter(|value| gate.enqueue(*value).is_ok()).count());
         let consumer = start(&gate, |gate| core::iter::from_fn(|| gate.dequeue()).count());
@@ -109,7 +109,7 @@ fn a_value_is_either_refused_or_taken_whenever_the_gate_closes() {
 
 #[test]
 fn what_the_closer_did_before_is_seen_by_who_is_told() {
-    explore(3, || {
+    explore(2, || {
         let gate = gate(1);
         let note = Arc::new(Note(UnsafeCell::new(0)));
         let told = {

@@ -15,29 +15,26 @@ fn pop_all(ring: &Ring<Parcel>) -> Vec<u32> {
 
 #[test]
 fn two_producers_and_a_consumer_share_two_slots_over_two_laps() {
-    explore(3, || {
+    explore(2, || {
         let ring = Arc::new(Ring::aged(2, 3));
-        let producers: Vec<_> = [1, 2]
-            .map(|number| {
-                let ring = Arc::clone(&ring);
-                thread::spawn(move || ring.push(Parcel::new(number)).is_ok())
-            })
-            .into_iter()
-            .collect();
-        let mut seen: Vec<u32> = Vec::new();
-        seen.extend(ring.pop().map(Parcel::open));
-        assert!(ring.push(Parcel::new(3)).is_ok() || ring.len() == 2);
-        let accepted = producers.into_iter().map(|producer| producer.join().unwrap());
-        assert_eq!(accepted.filter(|accepted| *accepted).count(), 2, "two slots hold two pushes beside one");
+        let producers = [1, 2].map(|number| {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || ring.push(Parcel::new(number)).is_ok().then_some(number))
+        });
+        let mut seen: Vec<u32> = ring.pop().map(Parcel::open).into_iter().collect();
+        let mut accepted: Vec<u32> = ring.push(Parcel::new(3)).is_ok().then_some(3).into_iter().collect();
+        accepted.extend(producers.into_iter().filter_map(|producer| producer.join().unwrap()));
+        assert!(accepted.len() >= 2, "two slots hold two pushes");
         seen.extend(pop_all(&ring));
         seen.sort_unstable();
-        assert!(seen == [1, 2, 3] || seen == [1, 2], "lost or doubled: {seen:?}");
+        accepted.sort_unstable();
+        assert_eq!(seen, accepted, "what was accepted comes out once");
     });
 }
 
 #[test]
 fn two_consumers_never_take_the_same_item() {
-    explore(3, || {
+    explore(2, || {
         let ring = Arc::new(Ring::with_capacity(2).unwrap());
         let consumer = {
             let ring = Arc::clone(&ring);

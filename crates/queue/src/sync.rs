@@ -42,9 +42,6 @@ mod make {
         }
     }
 
-    #[cfg(feature = "std")]
-    pub(crate) use std::sync::Mutex;
-
     /// Tells the processor that this thread waits for another one's next step.
     #[inline]
     pub(crate) fn spin_loop() {
@@ -152,7 +149,7 @@ mod make {
 #[cfg(loom)]
 mod make_loom {
     pub(crate) use loom::cell::UnsafeCell;
-    pub(crate) use loom::sync::{Arc, Condvar, Mutex};
+    pub(crate) use loom::sync::Arc;
     pub(crate) use loom::thread;
 
     pub(crate) fn spin_loop() {
@@ -168,7 +165,7 @@ mod make_loom {
 #[cfg(shuttle)]
 mod make {
     pub(crate) use shuttle::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
-    pub(crate) use shuttle::sync::{Arc, Condvar, Mutex};
+    pub(crate) use shuttle::sync::Arc;
     pub(crate) use shuttle::thread;
 
     /// Shuttle is sequentially consistent and runs one thread at a time, so a plain cell will do; loom is the

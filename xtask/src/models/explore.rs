@@ -193,15 +193,13 @@ fn extent(output: &str) -> Option<String> {
 
 /// The first panic, in one line.
 fn symptom(output: &str, status: std::process::ExitStatus) -> String {
-    const CHARACTERS_MAX: usize = 140;
+    const MESSAGE_CHARACTERS_MAX: usize = 90;
     let mut lines = output.lines().skip_while(|line| !line.contains("panicked at "));
     let place = lines.next().and_then(|line| line.split_once("panicked at ")).map(|(_, place)| place);
     let message = lines.find(|line| !line.trim().is_empty());
-    let symptom = match (place, message) {
-        (Some(place), Some(message)) => format!("{} ({})", message.trim(), short_place(place)),
-        _ => status.to_string(),
-    };
-    symptom.chars().take(CHARACTERS_MAX).collect()
+    let (Some(place), Some(message)) = (place, message) else { return status.to_string() };
+    let message: String = message.trim().chars().take(MESSAGE_CHARACTERS_MAX).collect();
+    format!("{message} ({})", short_place(place))
 }
 
 /// A place without its colon, and in a dependency without the folders above the dependency.

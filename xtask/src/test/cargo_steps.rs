@@ -57,7 +57,7 @@ pub(super) fn torture(root: &Path) -> Result<Verdict, String> {
     if !root.join(TORTURE_TEST).exists() {
         return Ok(Verdict::Skipped(format!("there is no {TORTURE_TEST}")));
     }
-    process::run_in_the_open(&mut torture_test(root)).map(Verdict::from)
+    process::run_in_the_open(&mut torture_test(root)?).map(Verdict::from)
 }
 
 fn each(root: &Path, commands: impl IntoIterator<Item = Command>) -> Result<Verdict, String> {

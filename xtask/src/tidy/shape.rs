@@ -7,7 +7,7 @@
 
 use super::Finding;
 use crate::generate::is_generated;
-use crate::source::{line_of, words};
+use crate::source::{function_end, line_of, words};
 use crate::tree::{File, Tree};
 
 const FILE_LINES_MAX: usize = 700;
@@ -59,7 +59,7 @@ pub(super) fn function_length(tree: &Tree) -> Vec<Finding> {
     for file in written_by_hand(tree) {
         let code = &file.source().code;
         for at in words(code, "fn") {
-            let Some(end) = body_end(&code[at..]) else { continue };
+            let Some(end) = function_end(&code[at..]) else { continue };
             let lines = code[at..at + end].matches('\n').count() + 1;
             if lines > FUNCTION_LINES_MAX {
                 let wrong = format!("the function has {lines} lines, {FUNCTION_LINES_MAX} is the limit");
@@ -87,32 +87,6 @@ pub(super) fn file_names(tree: &Tree) -> Vec<Finding> {
         )
     };
     tree.files.iter().filter(banned).map(finding).collect()
-}
-
-/// Where the body of the function ends that `code` begins with; none if it has no body or is a type.
-fn body_end(code: &str) -> Option<usize> {
-    let after = code["fn".len()..].trim_start();
-    if !after.starts_with(|first: char| first.is_alphabetic() || first == '_') {
-        return None;
-    }
-    let mut nested = 0;
-    let mut braces = 0;
-    for (at, character) in code.char_indices() {
-        match character {
-            '(' | '[' => nested += 1,
-            ')' | ']' => nested -= 1,
-            ';' if nested == 0 && braces == 0 => return None,
-            '{' => braces += 1,
-            '}' => {
-                braces -= 1;
-                if braces <= 0 {
-                    return Some(at);
-                }
-            }
-            _ => {}
-        }
-    }
-    None
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 //!
 //! Not here: which offset means what (`layout.rs`).
 
+#[cfg(not(any(loom, shuttle)))]
 use super::error::RegionError;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 

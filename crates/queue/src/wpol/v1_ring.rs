@@ -26,10 +26,9 @@ use crate::sync::Ordering::Relaxed;
 
 /// From a consumer's claim to the producer one lap later: the entry is not the old 0, but cleared or about to be.
 static WPOL1_HEAD: Edge = Edge::new("WPOL1_HEAD");
-/// From a producer's claim to consumers: what they find in the entry is not left over from the lap before.
+/// From a producer's claim to consumers: the slot's contents, and that what they find in the entry is not left over
+/// from the lap before.
 static WPOL1_TAIL: Edge = Edge::new("WPOL1_TAIL");
-/// From publish to pop: the slot's contents.
-static WPOL1_ENTRY: Edge = Edge::new("WPOL1_ENTRY");
 
 /// What a push puts in and a pop takes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,13 +68,13 @@ impl Queue {
                 }
                 return Err(PushError::Busy);
             }
-            // WPOL1_TAIL, producer's end: the entry was seen to be 0 before this claim.
+            // WPOL1_TAIL, producer's end: the slot was filled, and the entry seen to be 0, before this claim.
             if self.tail().compare_exchange(tail, tail.wrapping_add(1), WPOL1_TAIL.release(), Relaxed).is_err() {
                 retry.step_back();
                 continue;
             }
-            // WPOL1_ENTRY, producer's end: the slot's contents travel with the entry.
-            place.store(word, WPOL1_ENTRY.release());
+            // Relaxed will do: the contents travelled with the claim, which every consumer sees first.
+            place.store(word, Relaxed);
             return Ok(());
         }
         Err(PushError::Contended)
@@ -93,14 +92,14 @@ impl Queue {
                 return Err(PopError::Poisoned);
             }
             let head = self.head().load(Relaxed);
-            // WPOL1_TAIL, consumer's end: whoever moved the tail past `head` had seen this entry cleared.
+            // WPOL1_TAIL, consumer's end: whoever moved the tail past `head` had filled the slot and seen this
+            // entry cleared, and so do we from here on.
             let tail = self.tail().load(WPOL1_TAIL.acquire());
             if tail.wrapping_sub(head) as i64 <= 0 && !left_out("WPOL1_EMPTY_TEST") {
                 return Err(PopError::Empty);
             }
             let place = self.place(head);
-            // WPOL1_ENTRY, consumer's end: the slot's contents are seen from here on.
-            let word = place.load(WPOL1_ENTRY.acquire());
+            let word = place.load(Relaxed);
             if word == 0 {
                 if self.head().load(Relaxed) != head {
                     continue;

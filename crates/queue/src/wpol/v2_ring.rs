@@ -245,7 +245,7 @@ impl Ring {
     }
 
     /// Offset of the first entry.
-    #[cfg(test)]
+    #[cfg(all(test, not(any(loom, shuttle))))]
     pub(super) fn entries(&self) -> usize {
         self.entries
     }

@@ -1,25 +1,19 @@
 //! Every interleaving of what can happen to one slot: submit, start, finish, cancel, detach, release, death.
 //!
-//! Each slot has a cell for what its payload and result would be; loom refuses what the state word, the rings and
-//! the completion word do not order. Peers are handed back by their threads and leave after everybody has ended,
+//! Each slot has a cell (`model_cells.rs`) for what its payload and result would be. Peers are handed back by their threads and leave after everybody has ended,
 //! so that their leaving is not searched.
 
 use super::error::{FinishError, RegionError, StartError};
+use super::model_cells::Cells;
 use super::v2::{Cancel, DeathPolicy, Identity, Peer, Progress, Reaper, Region, Running, Submission, Ticket};
 use super::v2_geometry::{Config, model_memory};
 use crate::model::explore;
-use crate::sync::{Arc, UnsafeCell, thread};
-use alloc::vec::Vec;
+use crate::sync::{Arc, thread};
 
 struct Fixture {
     region: Region,
-    cells: Vec<UnsafeCell<u32>>,
+    cells: Cells,
 }
-
-// SAFETY: the cells are what the models are about: loom reports every access that is not ordered.
-unsafe impl Send for Fixture {}
-// SAFETY: as above.
-unsafe impl Sync for Fixture {}
 
 fn config(slots: u32) -> Config {
     Config { lanes: 1, lane_capacity: 2, slots, slot_stride: 64, attach_records: 3, segment: 1 }
@@ -28,7 +22,7 @@ fn config(slots: u32) -> Config {
 impl Fixture {
     fn new(slots: u32) -> Arc<Self> {
         let region = Region::create(model_memory(config(slots)), config(slots)).unwrap();
-        Arc::new(Self { region, cells: (0..slots).map(|_| UnsafeCell::new(0)).collect() })
+        Arc::new(Self { region, cells: Cells::new(slots as usize) })
     }
 
     fn peer(&self) -> Peer {
@@ -36,17 +30,15 @@ impl Fixture {
     }
 
     fn write(&self, slot: u32, value: u32) {
-        // SAFETY: this thread has the slot, unless the model finds otherwise.
-        self.cells[slot as usize].with_mut(|cell| unsafe { *cell = value });
+        self.cells.write(slot, value);
     }
 
     fn read(&self, slot: u32) -> u32 {
-        // SAFETY: this thread has the slot, unless the model finds otherwise.
-        self.cells[slot as usize].with(|cell| unsafe { *cell })
+        self.cells.read(slot)
     }
 }
 
-/// What a filled slot's cell says: whichever generation it is, the submitter wrote it just before.
+/// Submits a task whose number is in its cell as well.
 fn submit(fixture: &Fixture, peer: &Peer, value: u32) -> Ticket {
     let submission = Submission { task: value.into(), ..Submission::default() };
     // The cell stands for the payload, which `submit` writes between taking the slot and queueing it.
@@ -167,6 +159,29 @@ fn model_a_doubled_hint_gives_a_slot_to_one_owner_at_a_time() {
         }
         drop(rival.join().unwrap());
         assert_eq!(fixture.region.census().free, 1);
+    });
+}
+
+/// The same for a reader: whoever takes the slot next must come after the last look at the result.
+#[test]
+fn model_a_slot_is_not_refilled_before_its_result_is_read() {
+    explore(3, || {
+        let fixture = Fixture::new(1);
+        let (client, worker) = (fixture.peer(), fixture.peer());
+        let ticket = submit(&fixture, &client, 1);
+        start(&worker).finish(0, &[]).unwrap();
+        fixture.region.shared.list_free(0);
+        let rival = {
+            let fixture = Arc::clone(&fixture);
+            thread::spawn(move || {
+                let submission = Submission { detached: true, ..Submission::default() };
+                let _ = worker.submit_with(submission, |slot| fixture.write(slot, 2));
+                worker
+            })
+        };
+        assert_eq!(fixture.read(ticket.slot), 1);
+        client.release(ticket).unwrap();
+        drop(rival.join().unwrap());
     });
 }
 

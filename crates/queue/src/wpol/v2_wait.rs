@@ -72,13 +72,18 @@ impl Shared {
         for side in [Side::Items, Side::Space] {
             let (event, _) = self.wait_words(ring, side);
             event.fetch_add(1, WPOL2_EVENT.release());
-            wake(event, u32::MAX);
+            wake(event, self.sleepers_max());
         }
     }
 
     /// Wakes whoever sleeps on a slot's completion word.
     pub(super) fn wake_completion(&self, base: usize) {
-        wake(self.completion(base), u32::MAX);
+        wake(self.completion(base), self.sleepers_max());
+    }
+
+    /// Everybody: nobody sleeps but a peer, and each on one word.
+    fn sleepers_max(&self) -> u32 {
+        self.geometry.config.attach_records
     }
 
     /// Clears waiter counts that only the dead can have left: no live peer says that it waits. For the reaper.

@@ -19,7 +19,7 @@ fn region(slots: u32, lane_capacity: u32) -> Region {
 fn model_a_worker_never_sleeps_beside_a_task() {
     explore(3, || {
         let region = region(2, 2);
-        let (client, worker) = (region.attach(Identity::default()).unwrap(), region.attach(Identity::default()).unwrap());
+        let [client, worker] = [(); 2].map(|()| region.attach(Identity::default()).unwrap());
         let workshop = thread::spawn(move || {
             loop {
                 match worker.start(0) {
@@ -30,7 +30,7 @@ fn model_a_worker_never_sleeps_beside_a_task() {
             }
             worker
         });
-        client.submit(Submission { detached: true, ..Submission::default() }).unwrap();
+        let _ticket = client.submit(Submission { detached: true, ..Submission::default() }).unwrap();
         drop(workshop.join().unwrap());
     });
 }
@@ -39,9 +39,9 @@ fn model_a_worker_never_sleeps_beside_a_task() {
 fn model_a_submitter_never_sleeps_beside_a_free_slot() {
     explore(2, || {
         let region = region(1, 2);
-        let (client, worker) = (region.attach(Identity::default()).unwrap(), region.attach(Identity::default()).unwrap());
+        let [client, worker] = [(); 2].map(|()| region.attach(Identity::default()).unwrap());
         let submission = Submission { detached: true, ..Submission::default() };
-        client.submit(submission).unwrap();
+        let _ticket = client.submit(submission).unwrap();
         let workshop = thread::spawn(move || {
             worker.start(0).unwrap().finish(0, &[]).unwrap();
             worker
@@ -57,9 +57,9 @@ fn model_a_submitter_never_sleeps_beside_a_free_slot() {
 fn model_a_submitter_never_sleeps_beside_room_in_its_lane() {
     explore(2, || {
         let region = region(2, 1);
-        let (client, worker) = (region.attach(Identity::default()).unwrap(), region.attach(Identity::default()).unwrap());
+        let [client, worker] = [(); 2].map(|()| region.attach(Identity::default()).unwrap());
         let submission = Submission { detached: true, ..Submission::default() };
-        client.submit(submission).unwrap();
+        let _ticket = client.submit(submission).unwrap();
         let workshop = thread::spawn(move || {
             worker.start(0).unwrap().finish(0, &[]).unwrap();
             worker
@@ -75,7 +75,7 @@ fn model_a_submitter_never_sleeps_beside_room_in_its_lane() {
 fn model_a_ticket_holder_never_sleeps_beside_its_result() {
     explore(3, || {
         let region = region(1, 2);
-        let (client, worker) = (region.attach(Identity::default()).unwrap(), region.attach(Identity::default()).unwrap());
+        let [client, worker] = [(); 2].map(|()| region.attach(Identity::default()).unwrap());
         let ticket = client.submit(Submission::default()).unwrap();
         let handed = worker.start(0).unwrap().hand_over();
         let workshop = thread::spawn(move || {
