@@ -328,7 +328,7 @@ impl<T> Gate<T> {
         self.meter.watch_depth(position, |head| self.slots.distance(head, self.slots.next(position)), || {
             self.head.word.load(Relaxed) & POSITION
         });
-        if owed {
+        if owed && !left_out("GATE_PUSH_PAYS_ITS_WAKE_UP") {
             wake(&self.consumer_wakes, 1);
         }
     }
@@ -343,7 +343,7 @@ impl<T> Gate<T> {
         self.slots.expect_after(position);
         // SAFETY: `claim` saw `look_full` say Ready and moved the head past this position.
         let value = unsafe { self.slots.take(position) };
-        if word & SLEEPERS != 0 {
+        if word & SLEEPERS != 0 && !left_out("GATE_POP_PAYS_ITS_WAKE_UP") {
             wake(&self.producer_wakes, 1);
         }
         value
@@ -364,7 +364,8 @@ impl<T> Gate<T> {
             }
             match look(&self.slots, position) {
                 Look::Ready => {
-                    let one_less = if word & SLEEPERS == 0 { 0 } else { ONE_SLEEPER };
+                    let nobody = word & SLEEPERS == 0 || left_out("GATE_WAKER_TAKES_SLEEPER_OFF");
+                    let one_less = if nobody { 0 } else { ONE_SLEEPER };
                     let next = ((word & !POSITION) - one_less) | self.slots.next(position);
                     match end.word.compare_exchange_weak(word, next, Relaxed, Relaxed) {
                         Ok(_) => return Ok(word),
@@ -416,7 +417,8 @@ impl<T> Gate<T> {
         // GATE_CLOSE, sleeper's end (Acquire): the head's closed bit was set after the tail's, which is looked at next.
         let mut word = end.word.load(GATE_CLOSE.acquire());
         loop {
-            if !blocked(word & POSITION) || word & CLOSED != 0 {
+            let moved = !blocked(word & POSITION) && !left_out("GATE_SLEEP_ONLY_WHILE_BLOCKED");
+            if moved || word & CLOSED != 0 {
                 crate::sync::spin_loop();
                 return true;
             }

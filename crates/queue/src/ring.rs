@@ -12,6 +12,7 @@
 //! Not here: how long a fruitless look lingers (`cursor.rs`), sleeping while full or empty (`gate.rs`).
 
 use crate::cursor::Cursor;
+use crate::edge::left_out;
 use crate::slots::{CapacityError, Look, Patience, Slots};
 use crate::sync::Ordering::Relaxed;
 use alloc::collections::VecDeque;
@@ -213,7 +214,8 @@ impl<T> Ring<T> {
     #[cold]
     fn full_or_moved(&self, tail: u64, patience: &mut Patience) -> Option<u64> {
         let free = || self.capacity() - self.slots.distance(self.head.word.load(Relaxed), tail);
-        if self.slots.next_lap(self.head.word.load(Relaxed)) == tail && !self.tail.lull.linger(tail, free) {
+        let full = self.slots.next_lap(self.head.word.load(Relaxed)) == tail;
+        if (full || left_out("RING_FULL_IS_EXACT")) && !self.tail.lull.linger(tail, free) {
             return None;
         }
         patience.wait();
@@ -225,7 +227,8 @@ impl<T> Ring<T> {
     #[cold]
     fn empty_or_moved(&self, head: u64, patience: &mut Patience) -> Option<u64> {
         let waiting = || self.slots.distance(head, self.tail.word.load(Relaxed));
-        if self.tail.word.load(Relaxed) == head && !self.head.lull.linger(head, waiting) {
+        let empty = self.tail.word.load(Relaxed) == head;
+        if (empty || left_out("RING_EMPTY_IS_EXACT")) && !self.head.lull.linger(head, waiting) {
             return None;
         }
         patience.wait();

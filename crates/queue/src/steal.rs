@@ -112,6 +112,8 @@ pub struct StealQueue<T> {
     /// Copies of what only the owner changes, so that it need not ask the shared lines.
     pushes: Cell<u32>,
     pops: Cell<u32>,
+    /// The claim word as the owner last knew it; thieves may have moved its top on since.
+    claim_seen: Cell<u64>,
     /// Pushes may go on until bottom reaches this position.
     room: Cell<u32>,
     /// A pop that leaves fewer than this many items shrinks the buffer.
@@ -158,6 +160,7 @@ impl<T> StealQueue<T> {
             shared: Arc::new(shared),
             pushes: Cell::new(0),
             pops: Cell::new(0),
+            claim_seen: Cell::new(0),
             room: Cell::new(CAPACITY_MIN),
             shrink_below: Cell::new(0),
             buffer: Cell::new(buffer),
@@ -189,48 +192,17 @@ impl<T> StealQueue<T> {
     #[inline]
     pub fn pop(&self) -> Option<T> {
         let bottom = self.bottom();
-        let mut claim = self.shared.claim.load(Relaxed);
-        loop {
-            let live = distance(top(claim), bottom);
-            if live <= self.shrink_below.get() {
-                self.shrink(live);
-                claim = self.shared.claim.load(Relaxed);
-                if distance(top(claim), bottom) == 0 {
-                    return None;
-                }
-            }
-            match self.swap_claim(claim, claim.wrapping_add(ONE_POP)) {
-                Ok(()) => {
-                    self.pops.set(self.pops.get().wrapping_add(1));
-                    return Some(self.read(bottom.wrapping_sub(1) & TOP_MASK as u32));
-                }
-                Err(now) => claim = now,
-            }
-        }
+        self.take(bottom, |claim| claim.wrapping_add(ONE_POP))?;
+        self.pops.set(self.pops.get().wrapping_add(1));
+        Some(self.read(bottom.wrapping_sub(1) & TOP_MASK as u32))
     }
 
     /// Takes the oldest item, as a thief would: the queue used first in, first out.
     #[inline]
     pub fn pop_oldest(&self) -> Option<T> {
-        let bottom = self.bottom();
-        let mut claim = self.shared.claim.load(Relaxed);
-        loop {
-            let live = distance(top(claim), bottom);
-            if live <= self.shrink_below.get() {
-                self.shrink(live);
-                claim = self.shared.claim.load(Relaxed);
-                if distance(top(claim), bottom) == 0 {
-                    return None;
-                }
-            }
-            match self.swap_claim(claim, claim_more(claim, 1)) {
-                Ok(()) => {
-                    self.taken_oldest.set(self.taken_oldest.get().wrapping_add(1));
-                    return Some(self.read(top(claim)));
-                }
-                Err(now) => claim = now,
-            }
-        }
+        let claim = self.take(self.bottom(), |claim| claim_more(claim, 1))?;
+        self.taken_oldest.set(self.taken_oldest.get().wrapping_add(1));
+        Some(self.read(top(claim)))
     }
 
     /// Makes room for up to `count` more items, and says for how many there is.
@@ -294,10 +266,39 @@ impl<T> StealQueue<T> {
         self.shared.bottom.pushes.store(self.pushes.get(), STEAL_PUBLISH.release());
     }
 
+    /// Claims one item, if there is one, by changing the claim word to `taken`. Returns the word as it was.
+    ///
+    /// The owner guesses that the word is still as it left it, which saves it a look. `top` never moves back, so a queue
+    /// that was empty by the old word is empty.
     #[inline(always)]
-    fn swap_claim(&self, old: u64, new: u64) -> Result<(), u64> {
+    fn take(&self, bottom: u32, taken: impl Fn(u64) -> u64) -> Option<u64> {
+        loop {
+            let claim = self.claim_seen.get();
+            let live = distance(top(claim), bottom);
+            if live <= self.shrink_below.get() && !self.shrink(live) {
+                return None;
+            }
+            let claim = self.claim_seen.get();
+            if self.swap_claim(claim, taken(claim)) {
+                return Some(claim);
+            }
+        }
+    }
+
+    /// Swaps the claim word if it is `old`, and remembers what it is in any case.
+    #[inline(always)]
+    fn swap_claim(&self, old: u64, new: u64) -> bool {
         // STEAL_CLAIM, owner's end (Release): who sees this claim sees the pushes before it.
-        self.shared.claim.compare_exchange(old, new, STEAL_CLAIM.release(), Relaxed).map(drop)
+        match self.shared.claim.compare_exchange(old, new, STEAL_CLAIM.release(), Relaxed) {
+            Ok(_) => {
+                self.claim_seen.set(new);
+                true
+            }
+            Err(now) => {
+                self.claim_seen.set(now);
+                false
+            }
+        }
     }
 
     /// Makes place for `count` more items, in this buffer or a new one. Says whether there is.
@@ -332,9 +333,9 @@ impl<T> StealQueue<T> {
         }
     }
 
-    /// The few items left do not need so large a buffer; none at all need only the smallest.
+    /// The few items left do not need so large a buffer; none at all need only the smallest. Says whether any are left.
     #[cold]
-    fn shrink(&self, live: u32) {
+    fn shrink(&self, live: u32) -> bool {
         self.free_retired();
         let capacity = self.buffer_ref().capacity();
         let retired = self.shared.retired.with(|retired| {
@@ -344,6 +345,7 @@ impl<T> StealQueue<T> {
         if capacity > CAPACITY_MIN && retired < RETIRED_MAX {
             self.install(if live == 0 { CAPACITY_MIN } else { capacity / 2 });
         }
+        distance(top(self.claim_seen.get()), self.bottom()) > 0
     }
 
     /// Replaces the buffer by one of `capacity` items, which must hold those that are waiting.
@@ -357,16 +359,13 @@ impl<T> StealQueue<T> {
         unsafe { self.buffer_ref().copy_to(&*new, first, distance(first, bottom)) };
         let generation = usize::from(claim & GENERATION == 0);
         self.shared.bottom.buffers[generation].store(new, Relaxed);
-        loop {
-            // The extra pop makes the word differ from every word of the old buffer; the extra push evens it out.
-            let flipped = claim.wrapping_add(ONE_POP) ^ GENERATION;
-            match self.swap_claim(claim, flipped) {
-                Ok(()) => break,
-                Err(now) => claim = now,
-            }
+        // The extra pop makes the word differ from every word of the old buffer; the extra push evens it out.
+        let extra = if left_out("STEAL_NEW_BUFFER_NEW_WORD") { 0 } else { 1 };
+        while !self.swap_claim(claim, claim.wrapping_add(extra * ONE_POP) ^ GENERATION) {
+            claim = self.claim_seen.get();
         }
-        self.pops.set(self.pops.get().wrapping_add(1));
-        self.publish(1);
+        self.pops.set(self.pops.get().wrapping_add(extra as u32));
+        self.publish(extra as u32);
 
         let claimed = distance(self.buffer_base.get(), top(claim)).wrapping_sub(self.taken_oldest.get());
         // SAFETY: the old buffer came from `Box::into_raw` and is owned by the queue alone; thieves who still copy from it

@@ -8,7 +8,8 @@ pub(super) fn crc32c(checksum: u32, bytes: &[u8]) -> u32 {
     })
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::crc32c;
 

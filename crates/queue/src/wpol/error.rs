@@ -287,7 +287,8 @@ impl fmt::Display for RegionError {
 
 impl core::error::Error for RegionError {}
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::*;
     use alloc::string::ToString;

@@ -285,7 +285,8 @@ pub(crate) fn words(structure: &Structure, base: usize, bytes: usize) -> alloc::
     words
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::*;
 

@@ -105,7 +105,10 @@ mod make {
         /// that would be our own mistake.
         #[inline]
         pub(crate) fn u32_at(&self, offset: usize) -> &AtomicU32 {
-            assert!(offset.is_multiple_of(4) && self.len >= 4 && offset <= self.len - 4, "word out of region");
+            assert!(
+                offset.is_multiple_of(4) && self.len >= 4 && offset <= self.len - 4,
+                "word out of region"
+            );
             // SAFETY: the assertion keeps the offset inside the `len` bytes that `base` is good for.
             let word = unsafe { self.base.add(offset) };
             // SAFETY: inside the memory, four-aligned (base by construction, offset by the assertion), alive as
@@ -116,7 +119,10 @@ mod make {
         /// The double word at `offset`. Panics as `u32_at` does.
         #[inline]
         pub(crate) fn u64_at(&self, offset: usize) -> &AtomicU64 {
-            assert!(offset.is_multiple_of(8) && self.len >= 8 && offset <= self.len - 8, "word out of region");
+            assert!(
+                offset.is_multiple_of(8) && self.len >= 8 && offset <= self.len - 8,
+                "word out of region"
+            );
             // SAFETY: the assertion keeps the offset inside the `len` bytes that `base` is good for.
             let word = unsafe { self.base.add(offset) };
             // SAFETY: inside the memory, eight-aligned (base by construction, offset by the assertion), alive as
@@ -222,7 +228,8 @@ impl Memory {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::*;
 

@@ -158,7 +158,12 @@ fn check_capacity(capacity: u32) -> Result<(), RegionError> {
     Err(RegionError::BadField { field: "capacity", expected, found: capacity.into() })
 }
 
-fn check_field(field: &'static str, expected: &'static str, found: u32, wanted: u32) -> Result<(), RegionError> {
+fn check_field(
+    field: &'static str,
+    expected: &'static str,
+    found: u32,
+    wanted: u32,
+) -> Result<(), RegionError> {
     if found == wanted { Ok(()) } else { Err(RegionError::BadField { field, expected, found: found.into() }) }
 }
 

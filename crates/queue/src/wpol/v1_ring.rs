@@ -69,7 +69,11 @@ impl Queue {
                 return Err(PushError::Busy);
             }
             // WPOL1_TAIL, producer's end: the slot was filled, and the entry seen to be 0, before this claim.
-            if self.tail().compare_exchange(tail, tail.wrapping_add(1), WPOL1_TAIL.release(), Relaxed).is_err() {
+            if self
+                .tail()
+                .compare_exchange(tail, tail.wrapping_add(1), WPOL1_TAIL.release(), Relaxed)
+                .is_err()
+            {
                 retry.step_back();
                 continue;
             }
@@ -110,7 +114,11 @@ impl Queue {
                 place.store(0, Relaxed);
             }
             // WPOL1_HEAD, consumer's end: the entry was seen full before this claim.
-            if self.head().compare_exchange(head, head.wrapping_add(1), WPOL1_HEAD.release(), Relaxed).is_err() {
+            if self
+                .head()
+                .compare_exchange(head, head.wrapping_add(1), WPOL1_HEAD.release(), Relaxed)
+                .is_err()
+            {
                 retry.step_back();
                 continue;
             }
@@ -195,7 +203,8 @@ impl Queue {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::*;
     use crate::wpol::memory::Memory;

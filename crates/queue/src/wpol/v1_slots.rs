@@ -69,7 +69,9 @@ impl Queue {
                 retry.step_back();
                 continue;
             }
-            if next != V1_NONE && next >= self.capacity || self.word(index, slot::STATE).swap(ALLOCATED, Relaxed) != FREE {
+            if next != V1_NONE && next >= self.capacity
+                || self.word(index, slot::STATE).swap(ALLOCATED, Relaxed) != FREE
+            {
                 return self.broken(AllocateError::Poisoned);
             }
             self.word(index, slot::REFERENCES).store(1, Relaxed);
@@ -88,7 +90,9 @@ impl Queue {
             match references.load(Relaxed) {
                 0 => return Err(ReferenceError::NotAllocated),
                 u32::MAX => return Err(ReferenceError::TooMany),
-                held if references.compare_exchange(held, held + 1, Relaxed, Relaxed).is_ok() => return Ok(()),
+                held if references.compare_exchange(held, held + 1, Relaxed, Relaxed).is_ok() => {
+                    return Ok(());
+                }
                 _ => retry.step_back(),
             }
         }
@@ -199,7 +203,8 @@ fn retagged(seen: u64, first: u32) -> u64 {
     u64::from(tag) << 32 | u64::from(first)
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::*;
     use crate::wpol::memory::Memory;
@@ -241,7 +246,8 @@ mod tests {
     fn a_task_is_read_as_it_was_written() {
         let queue = queue(2);
         let index = queue.allocate().unwrap();
-        let task = Task { id: 7, priority: 3, timestamp: 1 << 40, method: 9, deadline: 5, payload: [0xEE; 16] };
+        let task =
+            Task { id: 7, priority: 3, timestamp: 1 << 40, method: 9, deadline: 5, payload: [0xEE; 16] };
         queue.write_task(index, &task).unwrap();
         assert_eq!(queue.read_task(index), Ok(task));
         assert_eq!(queue.read_task(9), Err(ReferenceError::BadSlot));

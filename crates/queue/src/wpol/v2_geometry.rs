@@ -10,8 +10,8 @@
 use super::crc32c::crc32c;
 use super::error::RegionError;
 use super::layout::{
-    self, V2_LANE_LOG2_MAX, V2_LANES_MAX, V2_RECORDS_MAX, V2_SLOTS_MAX, V2_STRIDE_MAX, v2_control, v2_header as header,
-    v2_record, v2_slot,
+    self, V2_LANE_LOG2_MAX, V2_LANES_MAX, V2_RECORDS_MAX, V2_SLOTS_MAX, V2_STRIDE_MAX, v2_control,
+    v2_header as header, v2_record, v2_slot,
 };
 use super::memory::Memory;
 use super::v2_ring::Ring;
@@ -82,7 +82,13 @@ impl Geometry {
         let slots = at.next_multiple_of(LINE);
         let total = slots + u64::from(config.slot_stride) * u64::from(config.slots);
         // Every sum above stays below 2^46: counts are at most 2^26 and strides at most 2^20.
-        Ok(Self { config, rings, records: to_usize(records)?, slots: to_usize(slots)?, total: to_usize(total)? })
+        Ok(Self {
+            config,
+            rings,
+            records: to_usize(records)?,
+            slots: to_usize(slots)?,
+            total: to_usize(total)?,
+        })
     }
 
     /// Reads and checks a header. `life` has been seen to be past "building" by the caller.
@@ -108,7 +114,12 @@ impl Geometry {
         if word(header::CHECKSUM) != checksum {
             return Err(RegionError::BadChecksum { expected: checksum, found: word(header::CHECKSUM) });
         }
-        expect("header bytes", "256", word(header::HEADER_BYTES) == header::BYTES as u32, word(header::HEADER_BYTES))?;
+        expect(
+            "header bytes",
+            "256",
+            word(header::HEADER_BYTES) == header::BYTES as u32,
+            word(header::HEADER_BYTES),
+        )?;
         expect("incompatible features", "0", word(header::INCOMPATIBLE) == 0, word(header::INCOMPATIBLE))?;
         let (lanes, log2) = (word(header::LANES) & 0xFFFF, word(header::LANES) >> 16);
         expect("log2 of lane capacity", "at most 25", log2 <= V2_LANE_LOG2_MAX, log2)?;
@@ -122,7 +133,11 @@ impl Geometry {
         })?;
         if double(header::TOTAL) != geometry.total as u64 {
             let expected = "the total that the counts add up to";
-            return Err(RegionError::BadField { field: "total bytes", expected, found: double(header::TOTAL) });
+            return Err(RegionError::BadField {
+                field: "total bytes",
+                expected,
+                found: double(header::TOTAL),
+            });
         }
         super::v1::check_length(memory, geometry.total as u64)?;
         Ok(geometry)
@@ -232,13 +247,21 @@ pub(super) fn model_memory(config: Config) -> Memory {
     Memory::model(words, geometry.total)
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::*;
 
     #[test]
     fn a_written_header_reads_back_as_the_same_configuration() {
-        let config = Config { lanes: 8, lane_capacity: 64, slots: 5, slot_stride: 128, attach_records: 3, segment: 7 << 40 };
+        let config = Config {
+            lanes: 8,
+            lane_capacity: 64,
+            slots: 5,
+            slot_stride: 128,
+            attach_records: 3,
+            segment: 7 << 40,
+        };
         let geometry = Geometry::new(config).unwrap();
         let memory = Memory::heap(geometry.total).unwrap();
         geometry.write(&memory);
@@ -250,7 +273,8 @@ mod tests {
     #[test]
     fn parts_do_not_overlap_and_start_on_their_own_lines() {
         for (lanes, slots) in [(1, 1), (3, 33), (8, 1000)] {
-            let geometry = Geometry::new(Config { lanes, slots, attach_records: 5, ..Config::default() }).unwrap();
+            let geometry =
+                Geometry::new(Config { lanes, slots, attach_records: 5, ..Config::default() }).unwrap();
             let mut end = geometry.record(4).unwrap() + v2_record::BYTES;
             for ring in geometry.rings() {
                 assert!(ring.entries() >= end && ring.entries().is_multiple_of(128));
@@ -281,7 +305,10 @@ mod tests {
             (Config { segment: 0, ..good }, "segment id"),
         ];
         for (config, name) in bad {
-            assert!(matches!(config.bytes(), Err(RegionError::BadField { field, .. }) if field == name), "{name}");
+            assert!(
+                matches!(config.bytes(), Err(RegionError::BadField { field, .. }) if field == name),
+                "{name}"
+            );
         }
     }
 }

@@ -115,10 +115,10 @@ impl Peer {
             // Only a reaper that takes this peer for dead changes its slots.
             return Err(SubmitError::Contended);
         }
-        if !left_out("WPOL2_QUEUE_FIRST") {
-            if let Err(refusal) = lane.push(&shared.memory, index) {
-                shared.withdraw(index, base, queued, refusal)?;
-            }
+        if !left_out("WPOL2_QUEUE_FIRST")
+            && let Err(refusal) = lane.push(&shared.memory, index)
+        {
+            shared.withdraw(index, base, queued, refusal)?;
         }
         shared.notify(&shared.geometry.lane(0).unwrap_or(lane), Side::Items, 1);
         Ok(Ticket { slot: index, generation: queued.generation })
@@ -146,7 +146,11 @@ impl Peer {
     }
 
     /// At most `PIECE` tasks of one lane.
-    fn submit_piece(&self, piece: &[Submission<'_>], tickets: &mut Vec<Ticket>) -> Result<usize, SubmitError> {
+    fn submit_piece(
+        &self,
+        piece: &[Submission<'_>],
+        tickets: &mut Vec<Ticket>,
+    ) -> Result<usize, SubmitError> {
         let shared = &*self.shared;
         let (mut indices, mut queued) = ([0; PIECE], Vec::with_capacity(piece.len()));
         let mut refusal = None;
@@ -182,11 +186,11 @@ impl Peer {
         };
         let mut done = 0;
         for (at, (index, base, word)) in queued.into_iter().enumerate() {
-            if at >= pushed {
-                if let Err(why) = shared.withdraw(index, base, word, stopped) {
-                    refusal = Some(why);
-                    continue;
-                }
+            if at >= pushed
+                && let Err(why) = shared.withdraw(index, base, word, stopped)
+            {
+                refusal = Some(why);
+                continue;
             }
             tickets.push(Ticket { slot: index, generation: word.generation });
             done += 1;
@@ -344,7 +348,7 @@ impl Shared {
     /// Writes a task into a slot of the caller's.
     fn fill(&self, base: usize, submission: &Submission<'_>, me: u16) {
         let task = match submission.task {
-            0 => self.memory.u64_at(header::NEXT_TASK).fetch_add(1, Relaxed) + 1,
+            0 => self.memory.u64_at(header::NEXT_TASK).fetch_add(1, Relaxed).wrapping_add(1),
             task => task,
         };
         let submitter = if submission.detached { 0 } else { me };

@@ -118,7 +118,9 @@ impl Region {
         let life = memory.u32_at(header::LIFE).load(WPOL2_READY.acquire());
         match life {
             READY | CLOSED => {}
-            BLANK => return Err(RegionError::InvalidMagic { found: memory.u32_at(header::MAGIC).load(Relaxed) }),
+            BLANK => {
+                return Err(RegionError::InvalidMagic { found: memory.u32_at(header::MAGIC).load(Relaxed) });
+            }
             life => return Err(RegionError::NotReady { life }),
         }
         let geometry = Geometry::read(&memory)?;
@@ -128,9 +130,13 @@ impl Region {
     /// Becomes a peer, by the first free attach record.
     pub fn attach(&self, identity: Identity) -> Result<Peer, RegionError> {
         let records = self.shared.geometry.config.attach_records;
-        (0..records)
-            .find_map(|index| self.attach_record(index, identity).ok())
-            .ok_or(RegionError::NoRecord { records })
+        for index in 0..records {
+            match self.attach_record(index, identity) {
+                Err(RegionError::NoRecord { .. }) => {}
+                answer => return answer,
+            }
+        }
+        Err(RegionError::NoRecord { records })
     }
 
     /// Becomes a peer by a certain record, which the caller has made its own outside the region, by a lock on
@@ -187,7 +193,8 @@ impl Region {
         use super::v2_slots::{State, WPOL2_FINISH};
         let mut census = Census::default();
         for index in 0..self.shared.geometry.config.slots {
-            let word = self.shared.geometry.slot(index).and_then(|base| self.shared.look(base, &WPOL2_FINISH));
+            let word =
+                self.shared.geometry.slot(index).and_then(|base| self.shared.look(base, &WPOL2_FINISH));
             match word.map(|word| word.state) {
                 Some(State::Free) => census.free += 1,
                 Some(State::Alloc) => census.allocated += 1,

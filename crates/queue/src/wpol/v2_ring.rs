@@ -317,7 +317,8 @@ fn raise(hint: &AtomicU64, cursor: u64, edge: &Edge) {
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::*;
 
@@ -331,7 +332,8 @@ mod tests {
     #[test]
     fn rings_of_every_size_and_age_fill_and_empty_exactly() {
         for log2 in [0, 1, 3] {
-            let ages = [0, 1 << 31, (1 << 32) - 1, (1_u64 << 32) << log2, 1 << 63, (1 << 63) - 1, u64::MAX - 2];
+            let ages =
+                [0, 1 << 31, (1 << 32) - 1, (1_u64 << 32) << log2, 1 << 63, (1 << 63) - 1, u64::MAX - 2];
             for position in ages {
                 let (memory, ring) = ring(log2, position);
                 for lap in 0..5 {

@@ -82,7 +82,7 @@ impl<'p> Running<'p> {
     /// The longest result that fits behind the payload.
     pub fn result_bytes_max(&self) -> usize {
         let shared = &*self.peer.shared;
-        shared.geometry.payload_bytes_max() - shared.payload_bytes(self.base).next_multiple_of(8)
+        shared.geometry.payload_bytes_max() - shared.result_start(self.base)
     }
 
     /// Ends the task with a status and a result.
@@ -90,15 +90,16 @@ impl<'p> Running<'p> {
     /// # Errors
     /// `TooLong`: the task has failed instead. `GivenAway`: another worker has the task now.
     pub fn finish(self, status: u32, result: &[u8]) -> Result<(), FinishError> {
-        let fits = result.len() <= self.result_bytes_max();
+        let shared = &*self.peer.shared;
+        // Read once: a hostile peer may change the payload's length between two looks.
+        let start = shared.result_start(self.base);
+        let fits = result.len() <= shared.geometry.payload_bytes_max() - start;
         if fits && !result.is_empty() {
-            let shared = &*self.peer.shared;
-            let behind = slot::BYTES + shared.payload_bytes(self.base).next_multiple_of(8);
-            shared.memory.copy_in(self.base + behind, result);
+            shared.memory.copy_in(self.base + slot::BYTES + start, result);
             shared.memory.u32_at(self.base + slot::RESULT_BYTES).store(result.len() as u32, Relaxed);
         }
         if status != 0 {
-            self.peer.shared.memory.u32_at(self.base + slot::STATUS).store(status, Relaxed);
+            shared.memory.u32_at(self.base + slot::STATUS).store(status, Relaxed);
         }
         match (self.end(if fits { State::Done } else { State::Failed }), fits) {
             (true, true) => Ok(()),
@@ -169,5 +170,11 @@ impl Shared {
     pub(super) fn payload_bytes(&self, base: usize) -> usize {
         let bytes = self.memory.u32_at(base + slot::PAYLOAD_BYTES).load(Relaxed) as usize;
         bytes.min(self.geometry.payload_bytes_max())
+    }
+
+    /// Where the result starts, from the payload's start: inside the slot, whatever the length says.
+    pub(super) fn result_start(&self, base: usize) -> usize {
+        // The payload area is a multiple of 64 long, so rounding up cannot leave it.
+        self.payload_bytes(base).next_multiple_of(8)
     }
 }

@@ -65,7 +65,9 @@ impl Peer {
         Ok(match word.state {
             State::Queued => Progress::Queued,
             State::Running => Progress::Running,
-            State::Done => Progress::Done { status: self.shared.memory.u32_at(base + slot::STATUS).load(Relaxed) },
+            State::Done => {
+                Progress::Done { status: self.shared.memory.u32_at(base + slot::STATUS).load(Relaxed) }
+            }
             State::Failed => Progress::Failed,
             State::Cancelled => Progress::Cancelled,
             State::Expired => Progress::Expired,
@@ -80,14 +82,14 @@ impl Peer {
         if !word.state.is_final() {
             return Err(TicketError::NotFinal);
         }
-        let behind = shared.payload_bytes(base).next_multiple_of(8);
+        let start = shared.result_start(base);
         let bytes = match word.state {
             State::Done => shared.memory.u32_at(base + slot::RESULT_BYTES).load(Relaxed) as usize,
             _ => 0,
         };
         // Both lengths come from shared memory: together they must not leave the slot.
-        let mut result = alloc::vec![0; bytes.min(shared.geometry.payload_bytes_max() - behind)];
-        shared.memory.copy_out(base + slot::BYTES + behind, &mut result);
+        let mut result = alloc::vec![0; bytes.min(shared.geometry.payload_bytes_max() - start)];
+        shared.memory.copy_out(base + slot::BYTES + start, &mut result);
         Ok(result)
     }
 

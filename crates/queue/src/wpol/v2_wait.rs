@@ -178,10 +178,14 @@ mod sleep {
         }
     }
 
-    /// One waiter less, but never below none: a sweep may have cleared the count meanwhile.
+    /// One waiter less, but never below none: a sweep may have cleared the count meanwhile. A count left too high
+    /// after many lost rounds is what a sweep repairs.
     fn leave(waiters: &AtomicU32) {
         let mut seen = waiters.load(Relaxed);
-        while seen > 0 {
+        for _ in 0..1_000 {
+            if seen == 0 {
+                return;
+            }
             match waiters.compare_exchange(seen, seen - 1, Relaxed, Relaxed) {
                 Ok(_) => return,
                 Err(newer) => seen = newer,
