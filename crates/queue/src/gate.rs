@@ -54,7 +54,7 @@ pub struct GateConfig {
     /// Default 20.
     pub spins: u32,
     /// The wait is measured for one value in so many while nobody sleeps, and for every value while somebody does.
-    /// Default 32; 0 measures none.
+    /// Rounded up to a power of two. Default 32; 0 measures none.
     pub measure_every: u32,
 }
 
@@ -325,9 +325,11 @@ impl<T> Gate<T> {
         self.slots.expect_after(position);
         // SAFETY: `claim` saw `look_free` say Ready and moved the tail past this position.
         unsafe { self.slots.put(position, value, measured) };
-        self.meter.watch_depth(position, |head| self.slots.distance(head, self.slots.next(position)), || {
-            self.head.word.load(Relaxed) & POSITION
-        });
+        if self.meter.may_be_record(position) {
+            let head = self.head.word.load(Relaxed) & POSITION;
+            let len = self.slots.distance(head, self.slots.next(position));
+            self.meter.record(len, |len_max| self.slots.advance(head, len_max));
+        }
         if owed && !left_out("GATE_PUSH_PAYS_ITS_WAKE_UP") {
             wake(&self.consumer_wakes, 1);
         }
@@ -352,6 +354,19 @@ impl<T> Gate<T> {
     /// Claims the next position of one end and takes one sleeper, if any, off its word. Returns the word as it was.
     #[inline(always)]
     fn claim(&self, end: &Cursor, look: impl Fn(&Slots<T>, u64) -> Look) -> Result<u64, Stuck> {
+        let word = end.word.load(Relaxed);
+        // Nobody asleep, not closed: the word is the position.
+        if word <= POSITION
+            && look(&self.slots, word) == Look::Ready
+            && end.word.compare_exchange(word, self.slots.next(word), Relaxed, Relaxed).is_ok()
+        {
+            return Ok(word);
+        }
+        self.claim_slowly(end, look)
+    }
+
+    #[inline(never)]
+    fn claim_slowly(&self, end: &Cursor, look: impl Fn(&Slots<T>, u64) -> Look) -> Result<u64, Stuck> {
         let writing = core::ptr::eq(end, &*self.tail);
         let mut word = end.word.load(Relaxed);
         let mut patience = Patience::new();

@@ -2,8 +2,8 @@
 //!
 //! Reading a clock costs more than passing a value, so the wait is measured for one value in `measure_every`, and for every
 //! value while somebody sleeps, which is whenever traffic is light. The time of arrival stands beside the slots, and the
-//! slot's mark tells the reader that it is there. The depth is exact: it is computed only when the last known position of
-//! the head leaves open that it is a new record.
+//! slot's mark tells the reader that it is there. The depth is exact, though it is not computed for every value: as long
+//! as a value is written no further from a known place of the head than the record, it cannot be a new one.
 //!
 //! Nothing here decides anything. The models leave it out.
 
@@ -36,6 +36,7 @@ pub struct GateStats {
 #[cfg(not(any(loom, shuttle)))]
 mod make {
     use super::{Duration, GateStats};
+    use crate::slots::is_before;
     use crate::sync::{AtomicU64, Ordering::Relaxed};
     use alloc::boxed::Box;
     use crossbeam_utils::CachePadded;
@@ -43,7 +44,8 @@ mod make {
 
     pub(crate) struct Meter {
         start: Instant,
-        measure_every: u64,
+        /// One less than a power of two, or `u64::MAX` to measure nothing.
+        unmeasured_mask: u64,
         /// When the value in the slot of the same index arrived, in nanoseconds since the start. Written by the slot's
         /// writer and read by its reader, whom the slot's turn keeps apart.
         arrivals: Box<[AtomicU64]>,
@@ -55,8 +57,8 @@ mod make {
     }
 
     struct Depth {
-        /// A position the head has reached, perhaps long ago.
-        head_seen: AtomicU64,
+        /// A value written before this position is no record.
+        record_from: AtomicU64,
         len_max: AtomicU64,
     }
 
@@ -71,9 +73,12 @@ mod make {
             let arrivals = if measure_every == 0 { 0 } else { capacity };
             Self {
                 start: Instant::now(),
-                measure_every: u64::from(measure_every),
+                unmeasured_mask: match measure_every {
+                    0 => u64::MAX,
+                    often => u64::from(often).next_power_of_two() - 1,
+                },
                 arrivals: (0..arrivals).map(|_| AtomicU64::new(0)).collect(),
-                depth: CachePadded::new(Depth { head_seen: AtomicU64::new(0), len_max: AtomicU64::new(0) }),
+                depth: CachePadded::new(Depth { record_from: AtomicU64::new(0), len_max: AtomicU64::new(0) }),
                 waits: CachePadded::new(Waits {
                     count: AtomicU64::new(0),
                     nanoseconds: AtomicU64::new(0),
@@ -86,7 +91,8 @@ mod make {
         /// A value arrives at a slot. Says whether its wait is measured.
         #[inline(always)]
         pub(crate) fn arrives(&self, index: usize, position: u64, somebody_sleeps: bool) -> bool {
-            if self.measure_every == 0 || !(somebody_sleeps || position % self.measure_every == 0) {
+            let skipped = position & self.unmeasured_mask != 0;
+            if (skipped && !somebody_sleeps) || self.arrivals.is_empty() {
                 return false;
             }
             self.arrivals[index].store(self.now(), Relaxed);
@@ -102,19 +108,17 @@ mod make {
             self.waits.nanoseconds_max.fetch_max(wait, Relaxed);
         }
 
-        /// A value was written at `position`; `depth` says how many wait if the head is at a given place.
+        /// Whether the value written at `position` may have made the queue longer than ever.
         #[inline(always)]
-        pub(crate) fn watch_depth(
-            &self,
-            _position: u64,
-            depth: impl Fn(u64) -> usize,
-            head: impl FnOnce() -> u64,
-        ) {
-            if depth(self.depth.head_seen.load(Relaxed)) as u64 > self.depth.len_max.load(Relaxed) {
-                let head = head();
-                self.depth.head_seen.store(head, Relaxed);
-                self.depth.len_max.fetch_max(depth(head) as u64, Relaxed);
-            }
+        pub(crate) fn may_be_record(&self, position: u64) -> bool {
+            !is_before(position, self.depth.record_from.load(Relaxed))
+        }
+
+        /// The queue held `len` values; the next record lies behind the place `after` gives for the longest so far.
+        #[cold]
+        pub(crate) fn record(&self, len: usize, after: impl FnOnce(usize) -> u64) {
+            let len_max = self.depth.len_max.fetch_max(len as u64, Relaxed).max(len as u64);
+            self.depth.record_from.store(after(len_max as usize), Relaxed);
         }
 
         pub(crate) fn rejected(&self) {
@@ -158,13 +162,10 @@ mod make {
             false
         }
         pub(crate) fn leaves(&self, _index: usize) {}
-        pub(crate) fn watch_depth(
-            &self,
-            _position: u64,
-            _depth: impl Fn(u64) -> usize,
-            _head: impl FnOnce() -> u64,
-        ) {
+        pub(crate) fn may_be_record(&self, _position: u64) -> bool {
+            false
         }
+        pub(crate) fn record(&self, _len: usize, _after: impl FnOnce(usize) -> u64) {}
         pub(crate) fn rejected(&self) {}
         pub(crate) fn stats(&self, len: usize, capacity: usize, enqueued: u64, dequeued: u64) -> GateStats {
             GateStats { len, capacity, enqueued, dequeued, ..GateStats::default() }

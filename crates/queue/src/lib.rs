@@ -19,6 +19,10 @@ mod gate_meter;
 mod global;
 #[cfg(all(test, any(loom, shuttle)))]
 mod global_model;
+#[cfg(all(test, not(loom)))]
+mod linear;
+#[cfg(all(test, shuttle))]
+mod linear_model;
 mod ring;
 #[cfg(all(test, any(loom, shuttle)))]
 mod ring_model;

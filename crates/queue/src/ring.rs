@@ -151,27 +151,17 @@ impl<T> Ring<T> {
         look: impl Fn(&Slots<T>, u64) -> Look,
         stuck: impl Fn(&Self, u64, &mut Patience) -> Option<u64>,
     ) -> Option<u64> {
-        let mut position = cursor.word.load(Relaxed);
-        let mut patience = Patience::new();
-        loop {
-            match look(&self.slots, position) {
-                Look::Ready => {
-                    let next = self.slots.next(position);
-                    match cursor.word.compare_exchange_weak(position, next, Relaxed, Relaxed) {
-                        Ok(_) => return Some(position),
-                        Err(now) => {
-                            position = now;
-                            patience.retry();
-                        }
-                    }
-                }
-                Look::Ahead => position = cursor.word.load(Relaxed),
-                Look::Behind => position = stuck(self, position, &mut patience)?,
-            }
+        let position = cursor.word.load(Relaxed);
+        if look(&self.slots, position) == Look::Ready
+            && cursor.word.compare_exchange(position, self.slots.next(position), Relaxed, Relaxed).is_ok()
+        {
+            return Some(position);
         }
+        self.claim_many(cursor, 1, look, stuck).map(|(position, _)| position)
     }
 
     /// As `claim`, for up to `count` positions at once: as many as are ready in a row.
+    #[inline(never)]
     fn claim_many(
         &self,
         cursor: &Cursor,

@@ -160,6 +160,17 @@ impl<T> Slots<T> {
         (position >> self.lap.trailing_zeros()) * self.slots.len() as u64 + (position & (self.lap - 1))
     }
 
+    /// The position `count` places further; `count` is at most the capacity.
+    pub(crate) fn advance(&self, position: u64, count: usize) -> u64 {
+        let index = self.index(position);
+        let lap = position - index as u64;
+        let sum = index + count;
+        match sum.checked_sub(self.slots.len()) {
+            None => lap + sum as u64,
+            Some(over) => self.next_lap(lap) + over as u64,
+        }
+    }
+
     /// The same slot one lap later.
     #[inline(always)]
     pub(crate) fn next_lap(&self, position: u64) -> u64 {
@@ -191,19 +202,18 @@ impl<T> Slots<T> {
     #[inline(always)]
     pub(crate) fn expect_after(&self, position: u64) {
         let slots_ahead = const { 128 / (size_of::<Slot<T>>() + 1) + 1 };
-        if let Some(slot) = self.slots.get((self.index(position) + slots_ahead) & (self.lap as usize - 1)) {
-            prefetch_for_writing(core::ptr::from_ref(slot).cast());
-        }
+        let index = (self.index(position) + slots_ahead) & (self.lap as usize - 1);
+        prefetch_for_writing(self.slots.as_ptr().wrapping_add(index).cast());
     }
 
-    /// Whether the writer of `position` may write.
+    /// What the writer of `position` finds there.
     #[inline(always)]
     pub(crate) fn look_free(&self, position: u64) -> Look {
         // SLOT_RECYCLE, writer's end (Acquire): the reader of the lap before has left the cell.
         look(self.at(position).turn.load(SLOT_RECYCLE.acquire()), free(position))
     }
 
-    /// Whether the reader of `position` may read.
+    /// What the reader of `position` finds there.
     #[inline(always)]
     pub(crate) fn look_full(&self, position: u64) -> Look {
         // SLOT_PUBLISH, reader's end (Acquire): the value is whole.
@@ -298,12 +308,22 @@ const fn full(position: u64) -> u64 {
 
 #[inline(always)]
 fn look(turn: u64, wanted: u64) -> Look {
-    if turn == wanted {
-        return Look::Ready;
-    }
-    // Turns run round a circle of 2^48; the shorter way tells who is ahead.
-    let difference = turn.wrapping_sub(wanted) << (64 - POSITION_BITS - TURN_SHIFT);
-    if (difference as i64) < 0 { Look::Behind } else { Look::Ahead }
+    if turn == wanted { Look::Ready } else { look_closely(turn, wanted) }
+}
+
+/// Apart, so that the way of a slot that is ready is one branch, well predicted.
+#[cold]
+#[inline(never)]
+fn look_closely(turn: u64, wanted: u64) -> Look {
+    let (here, there) = (turn >> TURN_SHIFT, wanted >> TURN_SHIFT);
+    // At the same position, free comes before full.
+    if is_before(here, there) || (here == there && turn < wanted) { Look::Behind } else { Look::Ahead }
+}
+
+/// Whether one position comes before another. They run round a circle; the shorter way tells.
+#[inline(always)]
+pub(crate) fn is_before(one: u64, other: u64) -> bool {
+    ((one.wrapping_sub(other) << (64 - POSITION_BITS)) as i64) < 0
 }
 
 /// Asks for a cache line that this thread will write soon, so that the transfer runs beside other work.

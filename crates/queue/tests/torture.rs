@@ -85,11 +85,11 @@ struct Mill {
 impl Mill {
     /// A fresh mapping; its descriptor is inherited by the children.
     fn create(region_bytes: usize) -> Self {
-        // SAFETY: the name is a literal with its end mark.
+        // SAFETY: the name is a C literal; the kernel copies it during the call.
         let descriptor = unsafe { libc::memfd_create(c"millpond-torture".as_ptr(), 0) };
         assert!(descriptor >= 0, "memfd_create: {}", std::io::Error::last_os_error());
         let bytes = LEDGER_BYTES + region_bytes;
-        // SAFETY: the descriptor is ours.
+        // SAFETY: the descriptor was just made here, and no memory is involved.
         let sized = unsafe { libc::ftruncate(descriptor, bytes as i64) };
         assert_eq!(sized, 0, "ftruncate: {}", std::io::Error::last_os_error());
         Self::map(descriptor, bytes)
@@ -389,7 +389,7 @@ impl<'m> Crew<'m> {
             // SAFETY: signals to a child of ours that has not been waited for.
             unsafe { libc::kill(child.id() as i32, libc::SIGSTOP) };
             sleep(Duration::from_millis(2));
-            // SAFETY: as above.
+            // SAFETY: the same child, which nobody has waited for since.
             unsafe { libc::kill(child.id() as i32, libc::SIGCONT) };
             return None;
         }

@@ -41,26 +41,9 @@ impl Random {
     }
 }
 
-/// Bytes of the test's own, as a mapping would be: eight-aligned, and read back byte by byte.
-struct Bytes(Box<[u64]>);
-
-impl Bytes {
-    fn new(bytes: &[u8]) -> Self {
-        let word =
-            |chunk: &[u8]| u64::from_le_bytes(std::array::from_fn(|at| chunk.get(at).copied().unwrap_or(0)));
-        Self(bytes.chunks(8).map(word).collect())
-    }
-
-    /// Another view of the same bytes.
-    fn memory(&mut self, len: usize) -> Memory {
-        assert!(len <= self.0.len() * 8);
-        // SAFETY: the box outlives every use in these tests, and is otherwise touched only while no view is used.
-        unsafe { Memory::from_raw(self.0.as_mut_ptr().cast(), len) }.unwrap()
-    }
-
-    fn read(&self) -> Vec<u8> {
-        self.0.iter().flat_map(|word| word.to_le_bytes()).collect()
-    }
+/// A region of which the test holds a second view, to look at its bytes and to spoil them.
+fn blank(len: usize) -> Arc<Memory> {
+    Arc::new(Memory::heap(len).unwrap())
 }
 
 // ---- Version 1: the bytes ----------------------------------------------------------------------------------------
@@ -92,8 +75,8 @@ fn golden() -> Vec<u8> {
 
 #[test]
 fn a_region_written_by_hand_is_read_as_specified() {
-    let mut bytes = Bytes::new(&golden());
-    let queue = Queue::attach(bytes.memory(208)).unwrap();
+    let memory = Arc::new(Memory::from_bytes(&golden()).unwrap());
+    let queue = Queue::attach(Arc::clone(&memory)).unwrap();
     assert_eq!((queue.capacity(), queue.len(), queue.allocated()), (2, 1, 1));
     assert_eq!(queue.pop(), Ok(Entry { priority: 5, slot: 0 }));
     let task = queue.read_task(0).unwrap();
@@ -106,8 +89,7 @@ fn a_region_written_by_hand_is_read_as_specified() {
     // The published layout has no word for priority 0 with slot 0, and this region does not announce ours.
     assert_eq!(queue.push(Entry { priority: 0, slot: 0 }), Err(PushError::Unrepresentable));
     queue.push(Entry { priority: 0xA1B2_C3D4, slot: 1 }).unwrap();
-    drop(queue);
-    let after = bytes.read();
+    let after = memory.to_bytes();
     assert_eq!(after[8..24], [1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0], "head and tail");
     assert_eq!(after[64..72], [0; 8], "the popped entry is cleared");
     assert_eq!(after[72..80], [1, 0, 0, 0, 0xD4, 0xC3, 0xB2, 0xA1], "the pushed entry");
@@ -117,8 +99,8 @@ fn a_region_written_by_hand_is_read_as_specified() {
 
 #[test]
 fn a_fresh_region_holds_exactly_the_specified_bytes() {
-    let mut bytes = Bytes::new(&[0xEE; 208]);
-    Queue::create(bytes.memory(208), 2).unwrap();
+    let memory = Arc::new(Memory::from_bytes(&[0xEE; 208]).unwrap());
+    Queue::create(Arc::clone(&memory), 2).unwrap();
     let mut expected = vec![0; 208];
     let mut put = |at: usize, value: u32| expected[at..at + 4].copy_from_slice(&value.to_le_bytes());
     put(0, 0x5750_4F4C);
@@ -129,7 +111,7 @@ fn a_fresh_region_holds_exactly_the_specified_bytes() {
     put(40, 80);
     put(80 + 4, 1);
     put(144 + 4, u32::MAX);
-    assert_eq!(bytes.read(), expected);
+    assert_eq!(memory.to_bytes(), expected);
 }
 
 #[test]
@@ -147,7 +129,7 @@ fn every_bad_header_of_version_1_is_named() {
     let spoil = |at: usize, value: u32| {
         let mut bytes = golden();
         bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
-        Queue::attach(Bytes::new(&bytes).memory(208)).unwrap_err()
+        Queue::attach(Memory::from_bytes(&bytes).unwrap()).unwrap_err()
     };
     assert_eq!(spoil(0, 0), RegionError::InvalidMagic { found: 0 });
     assert_eq!(spoil(4, 2), RegionError::VersionMismatch { expected: 1, found: 2 });
@@ -161,10 +143,9 @@ fn every_bad_header_of_version_1_is_named() {
     ] {
         assert!(matches!(spoil(at, value), RegionError::BadField { field, .. } if field == name), "{name}");
     }
-    let truncated = |len| Queue::attach(Bytes::new(&golden()).memory(len)).unwrap_err();
+    let truncated = |len| Queue::attach(Memory::from_bytes(&golden()[..len]).unwrap()).unwrap_err();
     assert_eq!(truncated(200), RegionError::Truncated { expected: 208, found: 200 });
     assert_eq!(truncated(8), RegionError::Truncated { expected: 64, found: 8 });
-    assert_eq!(truncated(0), RegionError::Truncated { expected: 64, found: 0 });
     for capacity in [0, 3, 1 << 26, u32::MAX] {
         assert!(matches!(Queue::bytes_for(capacity), Err(RegionError::BadField { field: "capacity", .. })));
     }
@@ -202,10 +183,9 @@ fn peer(region: &Region) -> Peer {
 
 #[test]
 fn a_fresh_region_of_version_2_has_the_documented_header() {
-    let mut bytes = Bytes::new(&vec![0; small(2).bytes().unwrap()]);
-    let len = bytes.0.len() * 8;
-    Region::create(bytes.memory(len), small(2)).unwrap();
-    let read = bytes.read();
+    let memory = blank(small(2).bytes().unwrap());
+    Region::create(Arc::clone(&memory), small(2)).unwrap();
+    let (len, read) = (memory.len(), memory.to_bytes());
     let word = |at: usize| u32::from_le_bytes(read[at..at + 4].try_into().unwrap());
     assert_eq!(&read[..4], b"LOPW");
     assert_eq!((word(4), word(8), word(0x14), word(0x18), word(0x1C)), (2, 0x100, 3 | 6 << 16, 2, 128));
@@ -406,6 +386,73 @@ fn only_one_live_peer_sweeps_and_a_dead_one_is_replaced() {
     std::mem::forget(first);
 }
 
+/// Where the records and the control blocks of `small` regions are.
+fn record(index: usize) -> usize {
+    0x100 + 4 * 0x180 + index * 64
+}
+
+#[test]
+fn a_sweep_cut_short_by_death_is_finished_by_the_next() {
+    let memory = blank(small(2).bytes().unwrap());
+    let region = Region::create(Arc::clone(&memory), small(2)).unwrap();
+    let (worker, first, second) = (peer(&region), peer(&region), peer(&region));
+    let ticket = second.submit(Submission::default()).unwrap();
+    std::mem::forget(worker.start(0).unwrap());
+    let (worker, first) = (killed(worker), killed(first));
+    // The first reaper took the role, marked the worker's record, and was killed too.
+    let head = memory.to_bytes();
+    let word = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().unwrap());
+    memory.overwrite(0x40, (word(0x40) & 0xFFFF_FFFF) | u64::from(first + 1) << 32);
+    memory.overwrite(record(worker as usize), 2);
+    let mut reaper = Reaper::default();
+    assert_eq!(
+        reaper.sweep(&second, 0, DeathPolicy::Fail, |_| false).unwrap_err(),
+        SweepError::AnotherReaper
+    );
+    let sweep = reaper.sweep(&second, 0, DeathPolicy::Fail, |index| index == first).unwrap();
+    assert_eq!((sweep.buried, sweep.failed), (2, 1));
+    assert_eq!(second.poll(&ticket), Ok(Progress::Failed));
+}
+
+#[test]
+fn hints_lost_with_the_dead_are_found_by_the_second_sweep() {
+    let memory = blank(small(2).bytes().unwrap());
+    let region = Region::create(Arc::clone(&memory), small(2)).unwrap();
+    let client = peer(&region);
+    let ticket = client.submit(Submission::default()).unwrap();
+    // Somebody popped both hints, of the queued and of the free slot, and died with them in hand.
+    let ring_0 = (record(4)).next_multiple_of(128);
+    memory.overwrite(ring_0 + 8, 2 << 32);
+    memory.overwrite(ring_0 + 8 * 64, 2 << 32);
+    assert_eq!(client.start(0).unwrap_err(), StartError::Empty);
+    assert_eq!(client.submit(Submission::default()), Err(SubmitError::NoSlot));
+    let mut reaper = Reaper::default();
+    let mut sweep = || reaper.sweep(&client, 0, DeathPolicy::Fail, |_| false).unwrap().relisted;
+    assert_eq!([sweep(), sweep(), sweep()], [0, 2, 0]);
+    client.start(0).unwrap().finish(0, &[]).unwrap();
+    client.release(ticket).unwrap();
+    assert_eq!(client.submit_batch(&[Submission::default(); 2], &mut Vec::new()), Ok(2));
+}
+
+#[test]
+fn waiters_that_died_asleep_are_forgotten_and_live_ones_are_not() {
+    let memory = blank(small(1).bytes().unwrap());
+    let region = Region::create(Arc::clone(&memory), small(1)).unwrap();
+    let (client, sleeper) = (peer(&region), peer(&region));
+    // Event word 0 and three waiters for items, in lane 0's control block.
+    let items = 0x100 + 0x180 + 0x100;
+    memory.overwrite(items, 3 << 32);
+    let waiting = record(sleeper.index() as usize) + 0x20;
+    memory.overwrite(waiting, 1 << 32);
+    let waiters = || memory.to_bytes()[items + 4];
+    let mut reaper = Reaper::default();
+    reaper.sweep(&client, 0, DeathPolicy::Fail, |_| false).unwrap();
+    assert_eq!(waiters(), 3, "somebody alive says that it waits");
+    let dead = killed(sleeper);
+    reaper.sweep(&client, 0, DeathPolicy::Fail, |index| index == dead).unwrap();
+    assert_eq!(waiters(), 0);
+}
+
 // ---- Hostile bytes -----------------------------------------------------------------------------------------------
 
 /// Does everything once with whatever the region says. Answers do not matter, coming back does.
@@ -445,9 +492,10 @@ fn use_version_2(peer: &Peer, random: &mut Random) {
 }
 
 /// Overwrites a few random words: any field, any value, with a liking for small and for extreme ones.
-fn vandalise(bytes: &mut Bytes, from: usize, random: &mut Random) {
+fn vandalise(memory: &Memory, from: usize, random: &mut Random) {
+    let before = memory.to_bytes();
     for _ in 0..1 + random.below(6) {
-        let at = from / 8 + random.below(bytes.0.len() - from / 8);
+        let at = (from + random.below(before.len() - from)) / 8 * 8;
         let value = match random.below(4) {
             0 => random.next(),
             1 => random.next() % 9,
@@ -455,7 +503,8 @@ fn vandalise(bytes: &mut Bytes, from: usize, random: &mut Random) {
             _ => u64::MAX - random.next() % 3,
         };
         let keep = [0, 0xFFFF_FFFF, !0xFFFF_FFFF, !(0xFF << (8 * random.below(8)))][random.below(4)];
-        bytes.0[at] = (bytes.0[at] & keep) | (value & !keep);
+        let word = u64::from_le_bytes(before[at..at + 8].try_into().unwrap());
+        memory.overwrite(at, (word & keep) | (value & !keep));
     }
 }
 
@@ -463,15 +512,13 @@ fn vandalise(bytes: &mut Bytes, from: usize, random: &mut Random) {
 fn hostile_bytes_in_version_1_end_in_an_answer() {
     let mut random = Random::seeded();
     for round in 0..30_000 {
-        let mut bytes = Bytes::new(&[0; 64 + 4 * 72]);
-        let len = bytes.0.len() * 8;
-        let queue = Queue::create(bytes.memory(len), 4).unwrap();
+        let memory = blank(64 + 4 * 72);
+        let queue = Queue::create(Arc::clone(&memory), 4).unwrap();
         use_version_1(&queue, &mut random);
-        // Half of the time the header is spared, so that the vandal gets past attaching.
-        let from = if round % 2 == 0 { 0 } else { 8 };
-        drop(queue);
-        vandalise(&mut bytes, from, &mut random);
-        if let Ok(queue) = Queue::attach(bytes.memory(len)) {
+        // Half of the time the magic number is spared, so that the vandal gets past it.
+        vandalise(&memory, if round % 2 == 0 { 0 } else { 8 }, &mut random);
+        use_version_1(&queue, &mut random);
+        if let Ok(queue) = Queue::attach(memory) {
             use_version_1(&queue, &mut random);
         }
     }
@@ -482,24 +529,20 @@ fn hostile_bytes_in_version_2_end_in_an_answer() {
     let mut random = Random::seeded();
     let config =
         Config { lanes: 2, lane_capacity: 64, slots: 3, slot_stride: 128, attach_records: 3, segment: 1 };
-    let len = config.bytes().unwrap();
     for round in 0..20_000 {
-        let mut bytes = Bytes::new(&vec![0; len]);
-        let region = Region::create(bytes.memory(len), config).unwrap();
-        let mut peer = Some(region.attach(Identity::default()).unwrap());
-        peer.iter().for_each(|peer| use_version_2(peer, &mut random));
-        // A third of the rounds spoils the header, a third what follows it, a third under an attached peer.
-        match round % 3 {
-            0 => vandalise(&mut bytes, 0, &mut random),
-            _ => vandalise(&mut bytes, 0x40, &mut random),
+        let memory = blank(config.bytes().unwrap());
+        let region = Region::create(Arc::clone(&memory), config).unwrap();
+        let mut first = Some(peer(&region));
+        first.iter().for_each(|peer| use_version_2(peer, &mut random));
+        // A third of the rounds spoils the header too, and a third leaves before the damage is done.
+        if round % 3 == 1 {
+            first = None;
         }
-        if round % 3 != 2 {
-            drop(peer.take());
-        }
-        if let Some(peer) = peer {
+        vandalise(&memory, if round % 3 == 0 { 0 } else { 0x40 }, &mut random);
+        if let Some(peer) = first {
             use_version_2(&peer, &mut random);
         }
-        if let Ok(region) = Region::open(bytes.memory(len)) {
+        if let Ok(region) = Region::open(memory) {
             let _ = (region.census(), region.lane_len(0), region.is_poisoned());
             if let Ok(peer) = region.attach(Identity::default()) {
                 use_version_2(&peer, &mut random);
@@ -511,17 +554,17 @@ fn hostile_bytes_in_version_2_end_in_an_answer() {
 #[test]
 fn random_headers_are_refused_or_served() {
     let mut random = Random::seeded();
-    let mut bytes = Bytes::new(&[0; 4096]);
-    for round in 0..50_000_u32 {
-        bytes.0[..64].iter_mut().for_each(|word| *word = random.next() & random.next() & random.next());
-        bytes.0[0] = u64::from(layout::MAGIC) | u64::from(1 + round % 2) << 32;
-        bytes.0[8] = 2;
-        let len = random.below(4096);
-        let (first, second) = (bytes.memory(len), bytes.memory(len));
-        if let Ok(queue) = Queue::attach(first) {
+    for round in 0..50_000_u64 {
+        let memory = blank(72 + random.below(2_000));
+        for at in (0..memory.to_bytes().len().min(512)).step_by(8) {
+            memory.overwrite(at, random.next() & random.next() & random.next());
+        }
+        memory.overwrite(0, u64::from(layout::MAGIC) | (1 + round % 2) << 32);
+        memory.overwrite(0x40, 2);
+        if let Ok(queue) = Queue::attach(Arc::clone(&memory)) {
             use_version_1(&queue, &mut random);
         }
-        if let Ok(region) = Region::open(second) {
+        if let Ok(region) = Region::open(memory) {
             let _ = region.census();
         }
     }
@@ -529,20 +572,19 @@ fn random_headers_are_refused_or_served() {
 
 #[test]
 fn a_poisoned_region_says_so_everywhere() {
-    let mut bytes = Bytes::new(&vec![0; small(2).bytes().unwrap()]);
-    let len = bytes.0.len() * 8;
-    let region = Region::create(bytes.memory(len), small(2)).unwrap();
+    let memory = blank(small(2).bytes().unwrap());
+    let region = Region::create(Arc::clone(&memory), small(2)).unwrap();
     let client = peer(&region);
     let ticket = client.submit(Submission::default()).unwrap();
     // A sequence number from nowhere, in the first place of lane 0: records, then 64 places of ring 0.
     let entries = (0x100 + 4 * 0x180 + 4 * 64_usize).next_multiple_of(128);
-    bytes.0[(entries + 8 * 64) / 8] = 0x8000_0005 << 32;
+    memory.overwrite(entries + 8 * 64, 0x8000_0005 << 32);
     assert_eq!(client.start(0).unwrap_err(), StartError::Poisoned);
     assert!(region.is_poisoned());
     assert_eq!(client.submit(Submission::default()), Err(SubmitError::Poisoned));
     assert_eq!(client.poll(&ticket), Err(TicketError::Poisoned));
     assert_eq!(region.attach(Identity::default()).unwrap_err(), RegionError::NotReady { life: 4 });
-    assert_eq!(Region::open(bytes.memory(len)).unwrap_err(), RegionError::NotReady { life: 4 });
+    assert_eq!(Region::open(memory).unwrap_err(), RegionError::NotReady { life: 4 });
 }
 
 // ---- Threads -----------------------------------------------------------------------------------------------------

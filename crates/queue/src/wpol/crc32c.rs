@@ -1,4 +1,8 @@
-//! CRC-32C (Castagnoli), bit by bit: it guards 56 bytes once per attach, so a table would be dearer than the loop.
+//! CRC-32C (Castagnoli): whether the fixed part of a header is as its creator wrote it.
+//!
+//! Bit by bit, because it guards 56 bytes once per attach: a table would be dearer than the loop.
+//!
+//! Not here: what is guarded (`v2_geometry.rs`).
 
 /// Feeds `bytes` into the checksum; start with 0, pass the answer on to continue.
 pub(super) fn crc32c(checksum: u32, bytes: &[u8]) -> u32 {

@@ -54,7 +54,7 @@ refusal! {
         Full = "full", "queue is full: every place is taken; pop first or use a larger capacity";
         Busy = "busy", "the next place is still being cleared by a consumer; try again";
         BadSlot = "bad_slot", "slot index is not below the capacity; push what `allocate` returned";
-        Unrepresentable = "unrepresentable", "priority 0 with slot 0 is the empty entry in this region; use another priority";
+        Unrepresentable = "unrepresentable", "priority 0 with slot 0 means empty in this region; use another priority";
         Contended = "contended", "gave way to other producers too often; try again";
         Poisoned = "poisoned", "region holds values no peer may write; detach and build a new one";
     }

@@ -25,6 +25,7 @@ mod make {
     use super::{ALIGNMENT, AtomicU32, AtomicU64, RegionError};
     use alloc::alloc::{Layout, alloc_zeroed, dealloc};
     use alloc::boxed::Box;
+    use alloc::vec::Vec;
     use core::fmt;
     use core::ptr::NonNull;
 
@@ -62,6 +63,26 @@ mod make {
             // SAFETY: the layout's size is at least `ALIGNMENT`, so it is not zero.
             let base = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(refused)?;
             Ok(Self { base, len: layout.size(), keeper: Keeper::Heap(layout) })
+        }
+
+        /// Heap memory that holds a copy of `bytes`: a region read back from a dump, say.
+        pub fn from_bytes(bytes: &[u8]) -> Result<Self, RegionError> {
+            let memory = Self::heap(bytes.len())?;
+            memory.copy_in(0, bytes);
+            Ok(memory)
+        }
+
+        /// A copy of every whole word, for people who look into a region. Peers may change it meanwhile.
+        pub fn to_bytes(&self) -> Vec<u8> {
+            let mut bytes = alloc::vec![0; self.len / 8 * 8];
+            self.copy_out(0, &mut bytes);
+            bytes
+        }
+
+        /// Overwrites one double word, as only a hostile peer would: for tests.
+        #[doc(hidden)]
+        pub fn overwrite(&self, offset: usize, word: u64) {
+            self.u64_at(offset).store(word, super::Ordering::Relaxed);
         }
 
         /// Memory of the caller's, such as a mapping or WASM linear memory.
@@ -250,11 +271,11 @@ mod tests {
         let mut bytes = alloc::vec![0_u64; 16];
         let base: *mut u8 = bytes.as_mut_ptr().cast();
         for shift in 1..8 {
-            // SAFETY: the bytes outlive the value, and nothing else touches them.
+            // SAFETY: the vector outlives the value, and nothing else touches it meanwhile.
             let refused = unsafe { Memory::from_raw(base.wrapping_add(shift), 64) };
             assert!(matches!(refused, Err(RegionError::Misaligned { remainder, .. }) if remainder == shift));
         }
-        // SAFETY: null is refused before anything is read.
+        // SAFETY: null is refused before anything is read or written through it.
         let refused = unsafe { Memory::from_raw(core::ptr::null_mut(), 64) };
         assert!(matches!(refused, Err(RegionError::Misaligned { null: true, .. })));
     }

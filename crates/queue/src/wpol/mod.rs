@@ -49,6 +49,8 @@ mod v2_wait;
 #[cfg(all(test, any(loom, shuttle)))]
 mod model_cells;
 #[cfg(all(test, any(loom, shuttle)))]
+mod v1_model;
+#[cfg(all(test, any(loom, shuttle)))]
 mod v1_ring_model;
 #[cfg(all(test, any(loom, shuttle)))]
 mod v1_slots_model;

@@ -23,12 +23,12 @@ impl Cells {
 
     /// Reads as an owner or a holder of a reference may.
     pub(super) fn read(&self, index: u32) -> u32 {
-        // SAFETY: as above, with other readers allowed.
+        // SAFETY: as for `write`, except that others may be reading the cell as well.
         self.0[index as usize].with(|cell| unsafe { *cell })
     }
 }
 
 // SAFETY: whether the cells are shared rightly is what the models are about; loom reports every access that is not.
 unsafe impl Send for Cells {}
-// SAFETY: as above.
+// SAFETY: as for `Send`: sharing them wrongly stops the model, and there is no product code here.
 unsafe impl Sync for Cells {}

@@ -75,9 +75,9 @@ const INTRODUCTION: &str = "\
 
 Generated from `crates/queue/src/wpol/layout.rs`; do not edit. `cargo xtask gen` writes it anew.
 
-A WPOL region is a run of bytes that threads or processes share: the heap, an `mmap`, WASM linear memory. It holds
-slots, which hold tasks, and rings, which carry slot indices from submitters to workers. There are two layouts. The
-word at offset 4 says which one a region is, and each version refuses the other's regions.
+A WPOL region is a run of bytes that threads or processes share: the heap, an `mmap`, WASM linear memory. It
+holds slots, which hold tasks, and rings, which carry slot indices from submitters to workers. There are two
+layouts. The word at offset 4 says which one a region is, and each version refuses the other's regions.
 
 | | version 1 | version 2 |
 |---|---|---|
@@ -88,12 +88,13 @@ word at offset 4 says which one a region is, and each version refuses the other'
 | answers | `Full` and `Empty` exact, `Busy` besides | `Full` and `Empty` exact |
 | batches, waiting, results, cancelling | no | yes |
 
-Common rules. Words are little-endian, the region starts at a multiple of 8, bytes that no table names are zero. Every
-access to shared bytes is atomic, payload copies included. An attacher copies the header once, checks the copy, and
-computes every offset from it. Every index and length read later is checked before use, every loop is bounded, and
-values that no honest peer can have written *poison* the region: all its operations answer `Poisoned` from then on.
-This protects memory safety and termination of honest peers. It cannot protect their data: two writers of one
-region can always destroy each other's work, so distrusting clients get a region each.
+Common rules. Words are little-endian, the region starts at a multiple of 8, bytes that no table names are
+zero. Every access to shared bytes is atomic, payload copies included. An attacher copies the header once,
+checks the copy, and computes every offset from it. Every index and length read later is checked before use,
+every loop is bounded, and values that no honest peer can have written *poison* the region: all its
+operations answer `Poisoned` from then on. This protects memory safety and termination of honest peers. It
+cannot protect their data: two writers of one region can always destroy each other's work, so distrusting
+clients get a region each.
 ";
 
 const VERSION_1_LAYOUT: &str = "
@@ -104,35 +105,40 @@ const VERSION_1_LAYOUT: &str = "
 | header | entries, 8 bytes each | slots, 64 bytes each |
 ```
 
-A ring entry is a u64: priority in the upper half, slot index in the lower, 0 for empty. The one entry that would be 0
-although it is not empty, priority 0 with slot 0, is stored as `0x0000000080000000`; bit 31 is never part of an
-index, since the capacity is at most 2^25. Feature bit 8 announces this. In a region without that bit the pair
-is refused. All other entries are as published.
+A ring entry is a u64: priority in the upper half, slot index in the lower, 0 for empty. The one entry that
+would be 0 although it is not empty, priority 0 with slot 0, is stored as `0x0000000080000000`; bit 31 is
+never part of an index, since the capacity is at most 2^25. Feature bit 8 announces this. In a region
+without that bit the pair is refused. All other entries are as published.
 ";
 
 const VERSION_1_PROTOCOL: &str = "
 ### Steps of version 1
 
-Creation: clear everything, write the header, link the free list, write the magic number last (release). Creating over a
-finished region of the same version and capacity attaches to it. Two creators at once are the caller's to prevent.
+Creation: clear everything, write the header, link the free list, write the magic number last (release).
+Creating over a finished region of the same version and capacity attaches to it. Two creators at once are
+the caller's to prevent.
 
-Push: read tail, read head (acquire). tail - head, signed: negative, start again; at least capacity, `Full`. Entry not 0:
-start again if tail has moved, otherwise `Busy`. CAS tail + 1 (release): the claim. Store the entry: the publication.
+Push: read tail, read head (acquire). tail - head, signed: negative, start again; at least capacity, `Full`.
+Entry not 0: start again if tail has moved, otherwise `Busy`. CAS tail + 1 (release): the claim. Store the
+entry: the publication.
 
-Pop: read head, read tail (acquire). tail - head at most 0: `Empty`. Entry 0: start again if head has moved, otherwise
-`Busy`. CAS head + 1 (release): the claim. Store 0.
+Pop: read head, read tail (acquire). tail - head at most 0: `Empty`. Entry 0: start again if head has moved,
+otherwise `Busy`. CAS head + 1 (release): the claim. Store 0.
 
-Allocate: read the list word (acquire); its low half is the slot; read the slot's link; CAS to (link, tag + 1). State
-becomes 1, references 1, generation + 1. Release: references - 1; whoever reaches 0 sets state 0, links the slot to the
-list's first and CASes the list word to (slot, tag + 1) (release). Releasing a free slot is refused.
+Allocate: read the list word (acquire); its low half is the slot; read the slot's link; CAS to (link, tag +
+1). State becomes 1, references 1, generation + 1. Release: references - 1; whoever reaches 0 sets state 0,
+links the slot to the list's first and CASes the list word to (slot, tag + 1) (release). Releasing a free
+slot is refused.
 
-The published order (write the entry, then move the tail) loses items, delivers some twice and can stop for ever. The
-order above keeps every byte of the layout and claims first. Also corrected: the free list's tag, reference
-counts that are obeyed, the version checked even where initialisation is skipped, and retry limits with an answer of their own.
+The published order (write the entry, then move the tail) loses items, delivers some twice and can stop for
+ever. The order above keeps every byte of the layout and claims first. Also corrected: the free list's tag,
+reference counts that are obeyed, the version checked even where initialisation is skipped, and retry limits
+with an answer of their own.
 
-Guarantee: items are delivered exactly once, first in first out by claim. Every call returns after finitely many steps of its
-own. Not lock-free: a thread stopped between claim and publication holds up the rest. `Busy` says nothing about the level;
-whoever folds it into `Full` or `Empty` loses linearizability. Priority is carried and not obeyed.
+Guarantee: items are delivered exactly once, first in first out by claim. Every call returns after finitely
+many steps of its own. Not lock-free: a thread stopped between claim and publication holds up the rest.
+`Busy` says nothing about the level; whoever folds it into `Full` or `Empty` loses linearizability. Priority
+is carried and not obeyed.
 ";
 
 const VERSION_2_LAYOUT: &str = "
@@ -157,8 +163,8 @@ state        0 FREE, 1 ALLOC, 2 QUEUED, 3 RUNNING, 4 DONE, 5 CANCELLED, 6 EXPIRE
 owner        attach index + 1 in ALLOC and RUNNING, otherwise 0
 ```
 
-The payload starts at +0x40 of its slot, the result behind it at the next multiple of 8, so that a worker killed while it
-writes the result leaves the payload whole. Together they take at most stride - 64 bytes.
+The payload starts at +0x40 of its slot, the result behind it at the next multiple of 8, so that a worker
+killed while it writes the result leaves the payload whole. Together they take at most stride - 64 bytes.
 ";
 
 const VERSION_2_PROTOCOL: &str = "
@@ -166,10 +172,11 @@ const VERSION_2_PROTOCOL: &str = "
 
 Creation: CAS life 0 to 1, which decides between two creators; clear, build; life 2 last (release).
 
-Push: read tail (acquire) and the entry; d = sequence - 2 x lap, signed. d = 0: CAS the entry to (sequence + 1, slot)
-(release), which is the whole push, then CAS tail + 1. d > 0: CAS tail + 1 for whoever did not, start again. d = -1:
-`Full`. Less: poison. Pop: the same with head and 2 x lap + 1; the CAS empties the entry. Batches go on with a private
-cursor and move the hint once. Both are bounded by twice the capacity plus 64, then `Contended`.
+Push: read tail (acquire) and the entry; d = sequence - 2 x lap, signed. d = 0: CAS the entry to (sequence +
+1, slot) (release), which is the whole push, then CAS tail + 1. d > 0: CAS tail + 1 for whoever did not,
+start again. d = -1: `Full`. Less: poison. Pop: the same with head and 2 x lap + 1; the CAS empties the
+entry. Batches go on with a private cursor and move the hint once. Both are bounded by twice the capacity
+plus 64, then `Contended`.
 
 Rings carry hints. What a slot is, its state word says, and every change of it is one CAS:
 
@@ -182,20 +189,23 @@ Rings carry hints. What a slot is, its state word says, and every change of it i
 | release | a final state -> FREE | push to ring 0 |
 | sweep | ALLOC of the dead -> FREE; RUNNING of the dead -> FAILED, or QUEUED with attempts + 1 | push the hint |
 
-A sweep also takes dead submitters out of their tasks' completion words, frees finished tasks nobody waits for, and pushes
-again the hint of a FREE or QUEUED slot that no ring lists and whose state word has not changed since the last sweep.
-Only then the dead peer's attach record is free. One live peer sweeps at a time.
+A sweep also takes dead submitters out of their tasks' completion words, frees finished tasks nobody waits
+for, and pushes again the hint of a FREE or QUEUED slot that no ring lists and whose state word has not
+changed since the last sweep. Only then the dead peer's attach record is free. One live peer sweeps at a
+time.
 
-Waiting: waiters + 1, read the event word, look again, sleep while the event word is unchanged, at most 100 ms. A notifier
-changes the waiter count by 0 after its push or pop, and if it was not 0 moves the event word and wakes. All lanes share the
-item words of lane 0. A ticket holder sleeps on its slot's completion word.
+Waiting: waiters + 1, read the event word, look again, sleep while the event word is unchanged, at most 100
+ms. A notifier changes the waiter count by 0 after its push or pop, and if it was not 0 moves the event word
+and wakes. All lanes share the item words of lane 0. A ticket holder sleeps on its slot's completion word.
 
-Lanes: a peer's n-th take asks first the lane numbered by the trailing zeros of 1 + n modulo (2^lanes - 1), then the others by
-number. Lane k is thus asked first by 2^(lanes - 1 - k) of any 2^lanes - 1 takes, and no lane starves.
+Lanes: a peer's n-th take asks first the lane numbered by the trailing zeros of 1 + n modulo (2^lanes - 1),
+then the others by number. Lane k is thus asked first by 2^(lanes - 1 - k) of any 2^lanes - 1 takes, and no
+lane starves.
 
-Guarantee: lock-free and linearizable rings; no step of a killed or stopped process holds up another. A task starts at most
-once with the death policy `Fail`, at least once with `Requeue`, and more than once only if its worker died. Exactly once,
-across crashes, does not exist. The sequence repeats after 2^31 laps, the generation after 2^32 uses of a slot.
+Guarantee: lock-free and linearizable rings; no step of a killed or stopped process holds up another. A task
+starts at most once with the death policy `Fail`, at least once with `Requeue`, and more than once only if
+its worker died. Exactly once, across crashes, does not exist. The sequence repeats after 2^31 laps, the
+generation after 2^32 uses of a slot.
 ";
 
 const ERRORS: &str = "

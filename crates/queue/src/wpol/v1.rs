@@ -189,24 +189,3 @@ pub(super) fn model_memory(capacity: u32) -> Memory {
     }
     Memory::model(words, base + capacity as usize * slot::BYTES)
 }
-
-#[cfg(all(test, any(loom, shuttle)))]
-mod model {
-    use super::*;
-    use crate::model::explore;
-    use crate::sync::thread;
-
-    #[test]
-    fn model_an_attacher_sees_no_region_or_a_whole_one() {
-        explore(3, || {
-            let memory = Arc::new(model_memory(1));
-            let attached = Arc::clone(&memory);
-            let attacher = thread::spawn(move || match Queue::attach(attached) {
-                Ok(queue) => assert_eq!(queue.allocate(), Ok(0)),
-                Err(refusal) => assert_eq!(refusal, RegionError::InvalidMagic { found: 0 }),
-            });
-            Queue::create(memory, 1).unwrap();
-            attacher.join().unwrap();
-        });
-    }
-}

@@ -63,7 +63,7 @@ impl Fixture {
 }
 
 #[test]
-fn model_two_producers_and_a_consumer_go_round_twice() {
+fn two_producers_and_a_consumer_go_round_twice() {
     explore(2, || {
         let fixture = Fixture::new(2, 5);
         assert_eq!(fixture.push(0), Some(0));
@@ -84,7 +84,7 @@ fn model_two_producers_and_a_consumer_go_round_twice() {
 }
 
 #[test]
-fn model_a_producer_and_two_consumers_share_without_loss() {
+fn a_producer_and_two_consumers_share_without_loss() {
     explore(2, || {
         let fixture = Fixture::new(2, 4);
         assert_eq!(fixture.push(0), Some(0));
@@ -101,7 +101,7 @@ fn model_a_producer_and_two_consumers_share_without_loss() {
 }
 
 #[test]
-fn model_one_place_is_enough() {
+fn one_place_is_enough() {
     explore(3, || {
         let fixture = Fixture::new(1, 4);
         let consumer = {
@@ -117,7 +117,7 @@ fn model_one_place_is_enough() {
 
 /// `Full` and `Empty` are exact: with one producer and one consumer, neither can be told a level that never was.
 #[test]
-fn model_a_lone_producer_is_full_only_when_it_is() {
+fn a_lone_producer_is_full_only_when_it_is() {
     explore(3, || {
         let fixture = Fixture::new(2, 3);
         let consumer = {

@@ -50,7 +50,7 @@ impl Fixture {
 }
 
 #[test]
-fn model_a_slot_taken_and_given_back_under_a_look_has_one_owner() {
+fn a_slot_taken_and_given_back_under_a_look_has_one_owner() {
     explore(3, || {
         let fixture = Fixture::new(2);
         let other = Arc::clone(&fixture);
@@ -76,7 +76,7 @@ fn model_a_slot_taken_and_given_back_under_a_look_has_one_owner() {
 }
 
 #[test]
-fn model_three_threads_never_share_a_slot() {
+fn three_threads_never_share_a_slot() {
     explore(2, || {
         let fixture = Fixture::new(2);
         let others = [0, 1].map(|_| {
@@ -101,7 +101,7 @@ fn model_three_threads_never_share_a_slot() {
 }
 
 #[test]
-fn model_a_slot_released_twice_is_freed_once() {
+fn a_slot_released_twice_is_freed_once() {
     explore(3, || {
         let fixture = Fixture::new(2);
         let slot = fixture.allocate().unwrap();
@@ -115,7 +115,7 @@ fn model_a_slot_released_twice_is_freed_once() {
 }
 
 #[test]
-fn model_a_slot_is_not_reused_before_its_last_reader_is_done() {
+fn a_slot_is_not_reused_before_its_last_reader_is_done() {
     explore(3, || {
         let fixture = Fixture::new(1);
         let slot = fixture.allocate().unwrap();

@@ -231,6 +231,8 @@ impl Shared {
         for index in 0..self.geometry.config.slots {
             self.bring_back(index, DeathPolicy::Fail, &is_me, &mut sweep);
         }
+        // In case a sweep of its own was cut short by a panic in the caller's closure.
+        let _ = self.memory.u32_at(header::REAPER).compare_exchange(me + 1, 0, Relaxed, Relaxed);
         self.free_record(me);
     }
 }

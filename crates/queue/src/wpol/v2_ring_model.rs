@@ -62,7 +62,7 @@ fn sorted(mut items: Vec<u32>) -> Vec<u32> {
 }
 
 #[test]
-fn model_two_producers_and_two_consumers_lose_nothing() {
+fn two_producers_and_two_consumers_lose_nothing() {
     explore(2, || {
         let fixture = Fixture::new(1, 3);
         let producer = {
@@ -95,7 +95,7 @@ fn model_two_producers_and_two_consumers_lose_nothing() {
 /// Several laps of a ring with one place: whoever trusts a hint without seeing the place behind it, sees a place
 /// from laps ago.
 #[test]
-fn model_one_place_goes_round_and_round() {
+fn one_place_goes_round_and_round() {
     explore(2, || {
         let fixture = Fixture::new(0, 3);
         let producer = {
@@ -115,7 +115,7 @@ fn model_one_place_goes_round_and_round() {
 }
 
 #[test]
-fn model_a_producer_dead_between_its_steps_stops_nobody() {
+fn a_producer_dead_between_its_steps_stops_nobody() {
     for log2 in [0, 1] {
         explore(2, move || {
             let fixture = Fixture::new(log2, 2);
@@ -142,7 +142,7 @@ fn model_a_producer_dead_between_its_steps_stops_nobody() {
 }
 
 #[test]
-fn model_a_consumer_dead_between_its_steps_stops_nobody() {
+fn a_consumer_dead_between_its_steps_stops_nobody() {
     for log2 in [0, 1] {
         explore(2, move || {
             let fixture = Fixture::new(log2, 3);
@@ -168,7 +168,7 @@ fn model_a_consumer_dead_between_its_steps_stops_nobody() {
 }
 
 #[test]
-fn model_batches_neither_lose_nor_reorder() {
+fn batches_neither_lose_nor_reorder() {
     explore(2, || {
         let fixture = Fixture::new(1, 3);
         let batch = {
@@ -208,7 +208,7 @@ fn model_batches_neither_lose_nor_reorder() {
 }
 
 #[test]
-fn model_two_batch_consumers_share_without_loss() {
+fn two_batch_consumers_share_without_loss() {
     explore(2, || {
         let fixture = Fixture::new(1, 3);
         let consumer = {

@@ -1,7 +1,7 @@
 //! Every interleaving of what can happen to one slot: submit, start, finish, cancel, detach, release, death.
 //!
-//! Each slot has a cell (`model_cells.rs`) for what its payload and result would be. Peers are handed back by their threads and leave after everybody has ended,
-//! so that their leaving is not searched.
+//! Each slot has a cell (`model_cells.rs`) for what its payload and result would be. Peers are handed back by their
+//! threads and leave after everybody has ended, so that their leaving is not searched.
 
 use super::error::{FinishError, RegionError, StartError};
 use super::model_cells::Cells;
@@ -56,7 +56,7 @@ fn start(peer: &Peer) -> Running<'_> {
 }
 
 #[test]
-fn model_a_slot_serves_one_task_after_another() {
+fn a_slot_serves_one_task_after_another() {
     explore(2, || {
         let fixture = Fixture::new(1);
         let (client, worker) = (fixture.peer(), fixture.peer());
@@ -90,7 +90,7 @@ fn model_a_slot_serves_one_task_after_another() {
 }
 
 #[test]
-fn model_a_task_is_cancelled_or_started_and_never_both() {
+fn a_task_is_cancelled_or_started_and_never_both() {
     explore(3, || {
         let fixture = Fixture::new(1);
         let (client, worker) = (fixture.peer(), fixture.peer());
@@ -109,7 +109,7 @@ fn model_a_task_is_cancelled_or_started_and_never_both() {
 
 /// A cancelled task leaves its hint in the lane. The hint may lead to a later task in the same slot.
 #[test]
-fn model_a_stale_hint_leads_to_a_whole_task_or_to_none() {
+fn a_stale_hint_leads_to_a_whole_task_or_to_none() {
     explore(2, || {
         let fixture = Fixture::new(1);
         let (client, worker) = (fixture.peer(), fixture.peer());
@@ -137,7 +137,7 @@ fn model_a_stale_hint_leads_to_a_whole_task_or_to_none() {
 
 /// A sweep may list a free slot twice. Whoever comes by the second hint must still come after the last owner.
 #[test]
-fn model_a_doubled_hint_gives_a_slot_to_one_owner_at_a_time() {
+fn a_doubled_hint_gives_a_slot_to_one_owner_at_a_time() {
     explore(2, || {
         let fixture = Fixture::new(1);
         let (client, other) = (fixture.peer(), fixture.peer());
@@ -164,7 +164,7 @@ fn model_a_doubled_hint_gives_a_slot_to_one_owner_at_a_time() {
 
 /// The same for a reader: whoever takes the slot next must come after the last look at the result.
 #[test]
-fn model_a_slot_is_not_refilled_before_its_result_is_read() {
+fn a_slot_is_not_refilled_before_its_result_is_read() {
     explore(3, || {
         let fixture = Fixture::new(1);
         let (client, worker) = (fixture.peer(), fixture.peer());
@@ -186,7 +186,7 @@ fn model_a_slot_is_not_refilled_before_its_result_is_read() {
 }
 
 #[test]
-fn model_a_task_is_finished_or_given_away_and_never_both() {
+fn a_task_is_finished_or_given_away_and_never_both() {
     explore(2, || {
         let fixture = Fixture::new(1);
         let (client, worker, reaper) = (fixture.peer(), fixture.peer(), fixture.peer());
@@ -211,7 +211,7 @@ fn model_a_task_is_finished_or_given_away_and_never_both() {
 }
 
 #[test]
-fn model_a_slot_nobody_waits_for_is_freed_by_finisher_or_leaver() {
+fn a_slot_nobody_waits_for_is_freed_by_finisher_or_leaver() {
     explore(3, || {
         let fixture = Fixture::new(1);
         let (client, worker) = (fixture.peer(), fixture.peer());
@@ -228,7 +228,7 @@ fn model_a_slot_nobody_waits_for_is_freed_by_finisher_or_leaver() {
 }
 
 #[test]
-fn model_a_sweep_beside_a_submit_starts_nothing_twice() {
+fn a_sweep_beside_a_submit_starts_nothing_twice() {
     explore(2, || {
         let fixture = Fixture::new(1);
         let (client, worker, reaper) = (fixture.peer(), fixture.peer(), fixture.peer());
@@ -251,7 +251,7 @@ fn model_a_sweep_beside_a_submit_starts_nothing_twice() {
 }
 
 #[test]
-fn model_an_opener_sees_no_region_or_a_whole_one() {
+fn an_opener_sees_no_region_or_a_whole_one() {
     explore(3, || {
         let memory = alloc::sync::Arc::new(model_memory(config(1)));
         let opened = alloc::sync::Arc::clone(&memory);

@@ -16,7 +16,7 @@ fn region(slots: u32, lane_capacity: u32) -> Region {
 }
 
 #[test]
-fn model_a_worker_never_sleeps_beside_a_task() {
+fn a_worker_never_sleeps_beside_a_task() {
     explore(3, || {
         let region = region(2, 2);
         let [client, worker] = [(); 2].map(|()| region.attach(Identity::default()).unwrap());
@@ -36,7 +36,7 @@ fn model_a_worker_never_sleeps_beside_a_task() {
 }
 
 #[test]
-fn model_a_submitter_never_sleeps_beside_a_free_slot() {
+fn a_submitter_never_sleeps_beside_a_free_slot() {
     explore(2, || {
         let region = region(1, 2);
         let [client, worker] = [(); 2].map(|()| region.attach(Identity::default()).unwrap());
@@ -54,7 +54,7 @@ fn model_a_submitter_never_sleeps_beside_a_free_slot() {
 }
 
 #[test]
-fn model_a_submitter_never_sleeps_beside_room_in_its_lane() {
+fn a_submitter_never_sleeps_beside_room_in_its_lane() {
     explore(2, || {
         let region = region(2, 1);
         let [client, worker] = [(); 2].map(|()| region.attach(Identity::default()).unwrap());
@@ -72,7 +72,7 @@ fn model_a_submitter_never_sleeps_beside_room_in_its_lane() {
 }
 
 #[test]
-fn model_a_ticket_holder_never_sleeps_beside_its_result() {
+fn a_ticket_holder_never_sleeps_beside_its_result() {
     explore(3, || {
         let region = region(1, 2);
         let [client, worker] = [(); 2].map(|()| region.attach(Identity::default()).unwrap());
