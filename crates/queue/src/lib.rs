@@ -1,4 +1,17 @@
-//! Queues for worker pools: bounded, lock-free, and proved by models kept beside the code.
+//! Queues for worker pools: bounded, lock-free where it pays, and proved by models kept beside the code.
+//!
+//! | queue | for |
+//! |---|---|
+//! | [`Ring`] | many producers, many consumers, bounded |
+//! | [`StealQueue`] | one worker's own tasks, which others may steal |
+//! | [`GlobalQueue`] | tasks from outside the pool, in lanes of priority |
+//! | [`Gate`] | a blocking way in that refuses when full and closes without loss |
+//! | [`wpol`] | queues over shared memory, between processes that may be killed |
+//!
+//! Read `slots.rs` first, then `ring.rs`; the others build on the same ideas. `ORDERING.md` lists every edge by which one
+//! thread's writes reach another.
+//!
+//! Not here: threads that run anything, policy, and what a task is.
 
 #![no_std]
 
@@ -45,3 +58,9 @@ pub use global::{GlobalQueue, LANES_MAX, Lane, LaneError, LaneTurn, WEIGHT_MAX};
 pub use ring::Ring;
 pub use steal::{STEAL_CAPACITY_MAX, Steal, StealQueue, Stealer};
 pub use slots::{CAPACITY_MAX, CapacityError};
+
+/// The snippets of the two READMEs, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+#[doc = include_str!("../../../README.md")]
+struct Readmes;
