@@ -379,8 +379,7 @@ impl<T> Gate<T> {
             }
             match look(&self.slots, position) {
                 Look::Ready => {
-                    let nobody = word & SLEEPERS == 0 || left_out("GATE_WAKER_TAKES_SLEEPER_OFF");
-                    let one_less = if nobody { 0 } else { ONE_SLEEPER };
+                    let one_less = if word & SLEEPERS == 0 { 0 } else { ONE_SLEEPER };
                     let next = ((word & !POSITION) - one_less) | self.slots.next(position);
                     match end.word.compare_exchange_weak(word, next, Relaxed, Relaxed) {
                         Ok(_) => return Ok(word),

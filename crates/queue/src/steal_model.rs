@@ -104,6 +104,24 @@ fn a_buffer_outgrown_lives_until_its_thief_has_left() {
 }
 
 #[test]
+fn two_new_buffers_do_not_bring_the_old_word_back() {
+    explore(3, || {
+        let queue = StealQueue::new();
+        push(&queue, 1);
+        push(&queue, 2);
+        let thief = queue.stealer();
+        let robber = thread::spawn(move || steal_one(&thief));
+        // Grows to four and then to eight, so that the generation is again the one the thief may have seen.
+        for number in 3..=5 {
+            push(&queue, number);
+        }
+        let mut seen = robber.join().unwrap();
+        seen.extend(rest(&queue));
+        assert_each_once(seen, &[1, 2, 3, 4, 5]);
+    });
+}
+
+#[test]
 fn half_is_taken_with_one_claim_from_an_owner_who_pops() {
     explore(3, || {
         let queue = StealQueue::new();

@@ -269,7 +269,7 @@ const fn is_sound(structure: &Structure) -> bool {
 
 /// The atomic words of one structure at `base`, of which `bytes` belong to it: (offset, width). What a model
 /// region is made of.
-#[cfg(any(loom, shuttle))]
+#[cfg(all(test, any(loom, shuttle)))]
 pub(crate) fn words(structure: &Structure, base: usize, bytes: usize) -> alloc::vec::Vec<(usize, usize)> {
     let mut words = alloc::vec::Vec::new();
     for field in structure.fields {

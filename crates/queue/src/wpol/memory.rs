@@ -195,6 +195,7 @@ mod make {
 
     impl Memory {
         /// A region with the given (offset, width in bytes) fields.
+        #[cfg(test)]
         pub(crate) fn model(fields: impl IntoIterator<Item = (usize, usize)>, len: usize) -> Self {
             let (mut words, mut doubles) = (BTreeMap::new(), BTreeMap::new());
             for (offset, width) in fields {
@@ -278,6 +279,17 @@ mod tests {
         // SAFETY: null is refused before anything is read or written through it.
         let refused = unsafe { Memory::from_raw(core::ptr::null_mut(), 64) };
         assert!(matches!(refused, Err(RegionError::Misaligned { null: true, .. })));
+    }
+
+    #[test]
+    fn an_owner_lives_as_long_as_the_memory_it_owns() {
+        let owner = alloc::sync::Arc::new(alloc::vec![0_u64; 8]);
+        // SAFETY: the vector is kept alive by the owner, and nothing reads it but the value.
+        let memory = unsafe { Memory::from_raw(owner.as_ptr().cast_mut().cast(), 64) }.unwrap();
+        let memory = memory.with_owner(alloc::boxed::Box::new(alloc::sync::Arc::clone(&owner)));
+        assert_eq!(alloc::sync::Arc::strong_count(&owner), 2);
+        drop(memory);
+        assert_eq!(alloc::sync::Arc::strong_count(&owner), 1);
     }
 
     #[test]
