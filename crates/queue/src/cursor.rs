@@ -2,10 +2,10 @@
 //!
 //! When a consumer is as fast as its producer, it finds the queue empty after nearly every item. Each such look
 //! takes the cache lines the producer is working on away from it, and both crawl along at one transfer (here about
-//! 60 ns) per item. A consumer that lingers for a moment instead finds several items at once, on lines nobody else is
-//! writing. So the first fruitless look after a success lingers if lingering has paid off lately, that is, if
-//! several items had come meanwhile. In a ping-pong, where at most one comes, it soon stops, but for one probe in
-//! [`PROBE_EVERY`]. The second fruitless look in a row never lingers.
+//! 60 ns) per item. A consumer that lingers for a moment instead finds several items at once, on lines
+//! nobody else is writing. So the first fruitless look after a success lingers if lingering has paid off
+//! lately, that is, if several items had come meanwhile. In a ping-pong, where at most one comes, it soon
+//! stops, but for one probe in [`PROBE_EVERY`]. The second fruitless look in a row never lingers.
 //!
 //! The lingering is a hint: it decides when a thread looks, never what it finds. The models leave it out.
 
@@ -61,7 +61,7 @@ mod make {
             self.fruitless_at.store(position, Relaxed);
             let mut pauses = self.pauses.load(Relaxed);
             if pauses == 0 {
-                if position % PROBE_EVERY != 0 {
+                if !position.is_multiple_of(PROBE_EVERY) {
                     return false;
                 }
                 pauses = PAUSES_PROBE;

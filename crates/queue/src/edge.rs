@@ -46,7 +46,7 @@ impl Edge {
 
     #[cfg(any(loom, shuttle))]
     fn weakened(&self, end: &str) -> bool {
-        crate::model::mutant().and_then(|mutant| mutant.strip_prefix(self.0)) == Some(&["." , end].concat())
+        crate::model::mutant().and_then(|mutant| mutant.strip_prefix(self.0)) == Some(&[".", end].concat())
     }
 }
 

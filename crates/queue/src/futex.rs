@@ -103,8 +103,8 @@ mod make {
         core::ptr::from_ref(word) as usize
     }
 
-    /// The contract of the kernel: compare and lie down as one step. The sleeper lies down first and gets up again if
-    /// the word has changed, which comes to the same. A model has no clock, so a time-out never comes.
+    /// The contract of the kernel: compare and lie down as one step. The sleeper lies down first and gets up
+    /// again if the word has changed, which comes to the same. A model has no clock, so a time-out never comes.
     pub(crate) fn wait(word: &AtomicU32, seen: u32, _timeout: Option<Duration>, _scope: Scope) {
         let me = thread::current().id();
         SLEEPERS.with_borrow_mut(|sleepers| sleepers.push((name(word), thread::current())));

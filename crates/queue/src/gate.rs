@@ -10,18 +10,20 @@
 //!               └────────┴───────────────────┴──────────────────┘
 //! ```
 //!
-//! The values travel through the same slots as a `Ring`'s. What makes it a gate is that each decision is one swap of one
-//! word, so that no two of them can miss each other:
+//! The values travel through the same slots as a `Ring`'s. What makes it a gate is that each decision is one
+//! swap of one word, so that no two of them can miss each other:
 //!
-//! - A consumer goes to sleep by adding itself to the *tail* word, which succeeds only while that word says that nothing
-//!   has been written since it looked. A producer's claim is a swap of the same word, so it either comes first, and the
-//!   consumer looks again, or it finds the sleeper there, takes it off and owes it one wake-up. Producers sleep in the
-//!   *head* word in the same way. So there is no fence and no system call while nobody sleeps, and no lost wake-up.
-//! - Closing sets a bit in the tail word. Every claim before it is an accepted value and will be read; none comes after. A
-//!   consumer answers *closed* only when the bit is set and the positions are equal: when everything is drained.
+//! - A consumer goes to sleep by adding itself to the *tail* word, which succeeds only while that word says
+//!   that nothing has been written since it looked. A producer's claim is a swap of the same word, so it
+//!   either comes first, and the consumer looks again, or it finds the sleeper there, takes it off and owes
+//!   it one wake-up. Producers sleep in the *head* word in the same way. So there is no fence and no system
+//!   call while nobody sleeps, and no lost wake-up.
+//! - Closing sets a bit in the tail word. Every claim before it is an accepted value and will be read; none
+//!   comes after. A consumer answers *closed* only when the bit is set and the positions are equal: when
+//!   everything is drained.
 //!
-//! No order is promised among sleepers. A thread stopped between its claim and its last step holds up those who come to the
-//! same slot; they nap rather than spin.
+//! No order is promised among sleepers. A thread stopped between its claim and its last step holds up those
+//! who come to the same slot; they nap rather than spin.
 //!
 //! Not here: what is measured (`gate_meter.rs`), the sleeping itself (`futex.rs`).
 
@@ -50,8 +52,8 @@ const CLOSED: u64 = 1 << 63;
 pub struct GateConfig {
     /// How many values may wait: 1 to [`CAPACITY_MAX`](crate::CAPACITY_MAX). Default 100.
     pub capacity: usize,
-    /// How often a waiting thread looks again before it sleeps. Each look takes up to half a microsecond; 0 sleeps at once.
-    /// Default 20.
+    /// How often a waiting thread looks again before it sleeps. Each look takes up to half a microsecond; 0
+    /// sleeps at once. Default 20.
     pub spins: u32,
     /// The wait is measured for one value in so many while nobody sleeps, and for every value while somebody does.
     /// Rounded up to a power of two. Default 32; 0 measures none.
@@ -217,10 +219,11 @@ impl<T> Gate<T> {
         self.take_out(Until::Now)
     }
 
-    /// Ends intake and wakes everyone who waits on either side. What was accepted can still be taken. Closing again does
-    /// nothing.
+    /// Ends intake and wakes everyone who waits on either side. What was accepted can still be taken.
+    /// Closing again does nothing.
     pub fn close(&self) {
-        // Everyone asleep at the time is taken off the word by the very swap that closes it, so nobody can lie down unseen.
+        // Everyone asleep at the time is taken off the word by the very swap that closes it, so nobody can
+        // lie down unseen.
         let consumers = close_word(&self.tail);
         let producers = close_word(&self.head);
         wake(&self.consumer_wakes, consumers);
@@ -401,7 +404,8 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Why the slot at `position` is not ready. `None`: another thread is between its claim and its last step there.
+    /// Why the slot at `position` is not ready. `None`: another thread is between its claim and its last
+    /// step there.
     #[cold]
     fn stuck(&self, writing: bool, position: u64) -> Option<Stuck> {
         if writing {
@@ -419,7 +423,8 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Sleeps in `end`'s word if that word still says `blocked`, until a wake-up comes. `false`: time ran out first.
+    /// Sleeps in `end`'s word if that word still says `blocked`, until a wake-up comes. `false`: time ran
+    /// out first.
     #[cold]
     fn sleep(
         &self,
@@ -428,7 +433,8 @@ impl<T> Gate<T> {
         wakes: &AtomicU32,
         limit: Option<Instant>,
     ) -> bool {
-        // GATE_CLOSE, sleeper's end (Acquire): the head's closed bit was set after the tail's, which is looked at next.
+        // GATE_CLOSE, sleeper's end (Acquire): the head's closed bit was set after the tail's, which is
+        // looked at next.
         let mut word = end.word.load(GATE_CLOSE.acquire());
         loop {
             let moved = !blocked(word & POSITION) && !left_out("GATE_SLEEP_ONLY_WHILE_BLOCKED");

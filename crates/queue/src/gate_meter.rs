@@ -1,9 +1,10 @@
 //! What a `Gate` tells about itself: how full it was at worst, how long values waited, how many were turned away.
 //!
-//! Reading a clock costs more than passing a value, so the wait is measured for one value in `measure_every`, and for every
-//! value while somebody sleeps, which is whenever traffic is light. The time of arrival stands beside the slots, and the
-//! slot's mark tells the reader that it is there. The depth is exact, though it is not computed for every value: as long
-//! as a value is written no further from a known place of the head than the record, it cannot be a new one.
+//! Reading a clock costs more than passing a value, so the wait is measured for one value in
+//! `measure_every`, and for every value while somebody sleeps, which is whenever traffic is light. The time
+//! of arrival stands beside the slots, and the slot's mark tells the reader that it is there. The depth is
+//! exact, though it is not computed for every value: as long as a value is written no further from a known
+//! place of the head than the record, it cannot be a new one.
 //!
 //! Nothing here decides anything. The models leave it out.
 
@@ -46,8 +47,8 @@ mod make {
         start: Instant,
         /// One less than a power of two, or `u64::MAX` to measure nothing.
         unmeasured_mask: u64,
-        /// When the value in the slot of the same index arrived, in nanoseconds since the start. Written by the slot's
-        /// writer and read by its reader, whom the slot's turn keeps apart.
+        /// When the value in the slot of the same index arrived, in nanoseconds since the start. Written by
+        /// the slot's writer and read by its reader, whom the slot's turn keeps apart.
         arrivals: Box<[AtomicU64]>,
         /// Written by producers.
         depth: CachePadded<Depth>,

@@ -1,7 +1,8 @@
 //! Every interleaving of producers, consumers and a closer at a gate for one or two values.
 //!
-//! What must hold: nobody sleeps for ever (the checker reports a deadlock); every accepted value is taken once; none is
-//! accepted after closing; a consumer is told *closed* only when nothing is left; closing wakes both sides, however many.
+//! What must hold: nobody sleeps for ever (the checker reports a deadlock); every accepted value is taken
+//! once; none is accepted after closing; a consumer is told *closed* only when nothing is left; closing
+//! wakes both sides, however many.
 
 use crate::gate::{Gate, NoValue, Refusal};
 use crate::model::explore;
@@ -13,17 +14,17 @@ struct Note(UnsafeCell<u32>);
 
 // SAFETY: who may touch the cell when is what the models check.
 unsafe impl Sync for Note {}
-// SAFETY: a number may go anywhere.
+// SAFETY: the cell holds a plain number, which may be dropped on any thread.
 unsafe impl Send for Note {}
 
 fn gate(capacity: usize) -> Arc<Gate<u32>> {
     Arc::new(Gate::with_capacity(capacity).unwrap())
 }
 
-fn start<R: 'static>(gate: &Arc<Gate<u32>>, act: impl FnOnce(&Gate<u32>) -> R + 'static + Send) -> thread::JoinHandle<R>
-where
-    R: Send,
-{
+fn start<R: Send + 'static>(
+    gate: &Arc<Gate<u32>>,
+    act: impl FnOnce(&Gate<u32>) -> R + Send + 'static,
+) -> thread::JoinHandle<R> {
     let gate = Arc::clone(gate);
     thread::spawn(move || act(&gate))
 }

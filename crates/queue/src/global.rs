@@ -1,13 +1,14 @@
 //! `GlobalQueue`: where work from outside the pool waits, in lanes of priority, until a worker takes a batch of it.
 //!
 //! Each lane is a `Ring`: bounded, lock-free, and faster here than a lock around a deque (`cargo run --release -p
-//! millpond-bench -- global`). A worker takes one item to run and moves more of the same lane to its own `StealQueue`, so
-//! that the shared cursors are touched once per batch.
+//! millpond-bench -- global`). A worker takes one item to run and moves more of the same lane to its own
+//! `StealQueue`, so that the shared cursors are touched once per batch.
 //!
-//! Priority must not mean starvation. Each worker goes through a fixed pattern as long as the sum of the weights, in which
-//! every lane comes first as often as its weight says; the other lanes follow in order of priority. So of any such many
-//! takes in a row by one worker, a lane with work gets at least its weight, whatever the other lanes hold: an item with q
-//! items before it in its lane is taken after at most ⌈(q + 1) / weight⌉ × (sum of weights) takes.
+//! Priority must not mean starvation. Each worker goes through a fixed pattern as long as the sum of the
+//! weights, in which every lane comes first as often as its weight says; the other lanes follow in order of
+//! priority. So of any such many takes in a row by one worker, a lane with work gets at least its weight,
+//! whatever the other lanes hold: an item with q items before it in its lane is taken after at most ⌈(q + 1)
+//! / weight⌉ × (sum of weights) takes.
 //!
 //! Not here: which priority a task has (the pool's business).
 
@@ -126,8 +127,8 @@ impl<T> GlobalQueue<T> {
         self.in_turn(turn).find_map(Ring::pop)
     }
 
-    /// As [`pop`](Self::pop), and moves up to `max - 1` more items of the same lane to the end of `into`, as far as it has
-    /// room. The oldest is the one returned.
+    /// As [`pop`](Self::pop), and moves up to `max - 1` more items of the same lane to the end of `into`, as
+    /// far as it has room. The oldest is the one returned.
     pub fn pop_batch(&self, turn: &mut LaneTurn, into: &StealQueue<T>, max: usize) -> Option<T> {
         let room = into.reserve(max.saturating_sub(1));
         self.in_turn(turn).find_map(|lane| {

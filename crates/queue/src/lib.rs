@@ -8,12 +8,13 @@
 //! | [`Gate`] | a blocking way in that refuses when full and closes without loss |
 //! | [`wpol`] | queues over shared memory, between processes that may be killed |
 //!
-//! Read `slots.rs` first, then `ring.rs`; the others build on the same ideas. `ORDERING.md` lists every edge by which one
-//! thread's writes reach another.
+//! Read `slots.rs` first, then `ring.rs`; the others build on the same ideas. `ORDERING.md` lists every edge
+//! by which one thread's writes reach another.
 //!
 //! Not here: threads that run anything, policy, and what a task is.
 
 #![no_std]
+#![cfg_attr(any(loom, shuttle), allow(clippy::unwrap_used, reason = "a model is a test"))]
 
 extern crate alloc;
 #[cfg(any(feature = "std", loom, shuttle, test))]
@@ -25,10 +26,10 @@ mod edge;
 mod futex;
 #[cfg(any(feature = "std", loom, shuttle))]
 mod gate;
-#[cfg(all(test, any(loom, shuttle)))]
-mod gate_model;
 #[cfg(any(feature = "std", loom, shuttle))]
 mod gate_meter;
+#[cfg(all(test, any(loom, shuttle)))]
+mod gate_model;
 mod global;
 #[cfg(all(test, any(loom, shuttle)))]
 mod global_model;
@@ -41,9 +42,9 @@ mod ring;
 mod ring_model;
 mod slots;
 mod steal;
+mod steal_buffer;
 #[cfg(all(test, any(loom, shuttle)))]
 mod steal_model;
-mod steal_buffer;
 mod sync;
 pub mod wpol;
 
@@ -56,8 +57,8 @@ pub use gate::{Gate, GateConfig, NoValue, Refusal};
 pub use gate_meter::GateStats;
 pub use global::{GlobalQueue, LANES_MAX, Lane, LaneError, LaneTurn, WEIGHT_MAX};
 pub use ring::Ring;
-pub use steal::{STEAL_CAPACITY_MAX, Steal, StealQueue, Stealer};
 pub use slots::{CAPACITY_MAX, CapacityError};
+pub use steal::{STEAL_CAPACITY_MAX, Steal, StealQueue, Stealer};
 
 /// The snippets of the two READMEs, run as tests.
 #[cfg(doctest)]

@@ -1,12 +1,13 @@
 //! Whether what threads were told fits some order in which the calls came one after the other.
 //!
 //! A queue is linearizable if each call can be given one moment between its start and its end, so that a plain,
-//! single-threaded queue that gets the calls at those moments gives the same answers. Models that count items cannot
-//! see the lie of an *empty* told beside a waiting item; this can.
+//! single-threaded queue that gets the calls at those moments gives the same answers. Models that count
+//! items cannot see the lie of an *empty* told beside a waiting item; this can.
 //!
-//! The search is that of Wing and Gong: of the calls not yet placed, one that began before any other of them ended must
-//! come next; try each, and go back when the plain queue would have answered otherwise. What was tried is remembered
-//! (which calls are placed, and the state they led to), so that histories of a dozen calls take microseconds.
+//! The search is that of Wing and Gong: of the calls not yet placed, one that began before any other of them
+//! ended must come next; try each, and go back when the plain queue would have answered otherwise. What was
+//! tried is remembered (which calls are placed, and the state they led to), so that histories of a dozen
+//! calls take microseconds.
 //!
 //! Not here: where histories come from (`linear_model.rs`).
 
@@ -58,7 +59,9 @@ struct Search<'a, Model: Sequential> {
 impl<Model: Sequential> Search<'_, Model> {
     fn place_rest(&mut self, placed: u64, state: &Model) -> bool {
         let left = |index: &usize| placed & 1 << index == 0;
-        let Some(first_end) = (0..self.history.len()).filter(left).map(|index| self.history[index].ended).min() else {
+        let Some(first_end) =
+            (0..self.history.len()).filter(left).map(|index| self.history[index].ended).min()
+        else {
             return true;
         };
         if self.dead_ends.contains(&(placed, state.clone())) {
@@ -182,7 +185,9 @@ mod tests {
     use super::*;
 
     /// A history from (began, ended, call, answer).
-    fn history<Call: Copy, Answer: Clone>(calls: &[(u64, u64, Call, Answer)]) -> Vec<Operation<Call, Answer>> {
+    fn history<Call: Copy, Answer: Clone>(
+        calls: &[(u64, u64, Call, Answer)],
+    ) -> Vec<Operation<Call, Answer>> {
         let operation = |(began, ended, call, answer): &(u64, u64, Call, Answer)| Operation {
             began: *began,
             ended: *ended,
@@ -269,7 +274,8 @@ mod tests {
         ];
         assert!(queue_order(&drained).is_some());
         assert_eq!(queue_order(&drained[2..3]), None, "nobody closed it");
-        let too_early = [drained[0], drained[1], (9, 10, QueueCall::Pop, Closed), (11, 12, QueueCall::Pop, Value(1))];
+        let too_early =
+            [drained[0], drained[1], (9, 10, QueueCall::Pop, Closed), (11, 12, QueueCall::Pop, Value(1))];
         assert_eq!(queue_order(&too_early), None, "an accepted item was left behind");
     }
 

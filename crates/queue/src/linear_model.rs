@@ -1,14 +1,15 @@
 //! Random small programs on three threads, under random schedules: the answers must fit some order of the calls.
 //!
 //! Each schedule draws its own programs from a seed, and a failure prints that seed with the calls and their times.
-//! `MILLPOND_SEED=<seed>` gives every schedule the programs of that one seed. Shuttle alone runs these models: it runs
-//! one thread at a time, so a plain counter is a clock that all threads agree on.
+//! `MILLPOND_SEED=<seed>` gives every schedule the programs of that one seed. Shuttle alone runs these
+//! models: it runs one thread at a time, so a plain counter is a clock that all threads agree on.
 //!
 //! Not here: the search for the order (`linear.rs`), the rings of shared memory (`wpol/linear_model.rs`).
 
 use crate::gate::{Gate, NoValue, Refusal};
 use crate::linear::{
-    DequeAnswer, DequeCall, History, Operation, PlainDeque, PlainQueue, QueueAnswer, QueueCall, Sequential, legal_order,
+    DequeAnswer, DequeCall, History, Operation, PlainDeque, PlainQueue, QueueAnswer, QueueCall, Sequential,
+    legal_order,
 };
 use crate::model::explore;
 use crate::ring::Ring;
@@ -26,10 +27,12 @@ const PREEMPTIONS: usize = 3;
 pub(crate) struct Dice(u64);
 
 impl Dice {
-    /// Dice for this schedule, and the seed they start from. Shuttle draws it, so that a replayed schedule draws it again.
+    /// Dice for this schedule, and the seed they start from. Shuttle draws it, so that a replayed schedule
+    /// draws it again.
     fn for_schedule() -> (u64, Self) {
         static FIXED: OnceLock<Option<u64>> = OnceLock::new();
-        let parsed = |text: std::string::String| text.parse().expect("MILLPOND_SEED: expected a whole number");
+        let parsed =
+            |text: std::string::String| text.parse().expect("MILLPOND_SEED: expected a whole number");
         let fixed = FIXED.get_or_init(|| env::var("MILLPOND_SEED").ok().map(parsed));
         let seed = fixed.unwrap_or_else(|| shuttle::rand::thread_rng().next_u64());
         (seed, Self(seed))
@@ -131,7 +134,9 @@ pub(crate) fn try_queue<S: Subject>() -> Trial<PlainQueue> {
     let own = programs.pop().unwrap_or_default();
     let start = |program: Vec<QueueCall>| {
         let (subject, recorder) = (Arc::clone(&subject), recorder.clone());
-        thread::spawn(move || program.into_iter().for_each(|call| recorder.note(call, |call| subject.act(call))))
+        thread::spawn(move || {
+            program.into_iter().for_each(|call| recorder.note(call, |call| subject.act(call)))
+        })
     };
     let others: Vec<_> = programs.into_iter().map(start).collect();
     own.into_iter().for_each(|call| recorder.note(call, |call| subject.act(call)));
@@ -255,8 +260,8 @@ fn owner_act(queue: &StealQueue<u32>, call: &DequeCall) -> Option<DequeAnswer> {
     })
 }
 
-/// An owner who starts with up to six items and makes two to six calls, and two thieves who take two or three times.
-/// The smallest buffer holds two items under the checkers, so it grows and shrinks meanwhile.
+/// An owner who starts with up to six items and makes two to six calls, and two thieves who take two or
+/// three times. The smallest buffer holds two items under the checkers, so it grows and shrinks meanwhile.
 fn try_deque() -> Trial<PlainDeque> {
     let (seed, mut dice) = Dice::for_schedule();
     let queue = StealQueue::new();
@@ -284,7 +289,9 @@ fn try_deque() -> Trial<PlainDeque> {
             let take = |_| if dice.below(3) == 0 { DequeCall::TakeHalf } else { DequeCall::TakeOldest };
             let program: Vec<DequeCall> = (0..takes).map(take).collect();
             let recorder = recorder.clone();
-            thread::spawn(move || program.into_iter().for_each(|call| recorder.note(call, |call| thief.act(call))))
+            thread::spawn(move || {
+                program.into_iter().for_each(|call| recorder.note(call, |call| thief.act(call)))
+            })
         })
         .collect();
     program.into_iter().for_each(|call| recorder.note(call, |call| owner_act(&queue, call)));

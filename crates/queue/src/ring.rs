@@ -1,13 +1,13 @@
 //! `Ring`: a bounded queue that any number of threads push to and pop from without locks.
 //!
-//! Two cursors, `tail` for writers and `head` for readers, each on cache lines of its own. A thread looks at the slot
-//! its cursor names, and claims it by moving the cursor on; the slot's turn (`slots.rs`) then carries the value.
-//! Nothing is allocated after the start, and refusal hands the value back.
+//! Two cursors, `tail` for writers and `head` for readers, each on cache lines of its own. A thread looks at
+//! the slot its cursor names, and claims it by moving the cursor on; the slot's turn (`slots.rs`) then
+//! carries the value. Nothing is allocated after the start, and refusal hands the value back.
 //!
-//! *Full* and *empty* are exact: they are answered only when the cursors are a whole capacity apart, or equal. When the
-//! slot is still in another thread's hands, between its claim and its last step, the call waits for that step. So the
-//! ring is linearizable, but a thread stopped in that place holds up those who come to the same slot; for processes
-//! that may be killed there is `wpol`'s version 2.
+//! *Full* and *empty* are exact: they are answered only when the cursors are a whole capacity apart, or
+//! equal. When the slot is still in another thread's hands, between its claim and its last step, the call
+//! waits for that step. So the ring is linearizable, but a thread stopped in that place holds up those who
+//! come to the same slot; for processes that may be killed there is `wpol`'s version 2.
 //!
 //! Not here: how long a fruitless look lingers (`cursor.rs`), sleeping while full or empty (`gate.rs`).
 
@@ -83,8 +83,8 @@ impl<T> Ring<T> {
         Some(unsafe { self.slots.take(position) })
     }
 
-    /// Moves values from the front of `from` to the end of the ring, as many as fit, and says how many. They stay in
-    /// order and, unless the ring runs full, together; what did not fit stays in `from`.
+    /// Moves values from the front of `from` to the end of the ring, as many as fit, and says how many. They
+    /// stay in order and, unless the ring runs full, together; what did not fit stays in `from`.
     pub fn push_batch(&self, from: &mut VecDeque<T>) -> usize {
         let mut pushed = 0;
         while !from.is_empty() {
@@ -142,8 +142,8 @@ impl<T> Ring<T> {
         self.slots.capacity()
     }
 
-    /// Claims the next position of one end. `look` tells whether its slot is ready, and `stuck`, when it is not, whether
-    /// that is for good (`None`) or where to look next.
+    /// Claims the next position of one end. `look` tells whether its slot is ready, and `stuck`, when it is
+    /// not, whether that is for good (`None`) or where to look next.
     #[inline(always)]
     fn claim(
         &self,
@@ -226,8 +226,8 @@ impl<T> Ring<T> {
     }
 }
 
-/// Positions a batch has claimed and not yet taken. Should the taker panic, the rest is dropped here, so that the slots
-/// go on to their next lap and nobody waits for them.
+/// Positions a batch has claimed and not yet taken. Should the taker panic, the rest is dropped here, so
+/// that the slots go on to their next lap and nobody waits for them.
 struct Claimed<'a, T> {
     ring: &'a Ring<T>,
     position: u64,
@@ -243,8 +243,8 @@ impl<T> Claimed<'_, T> {
         let position = self.position;
         self.position = self.ring.slots.next(position);
         self.left -= 1;
-        // SAFETY: `claim_many` saw `look_full` say Ready for this position and moved the cursor past it; stepping on above
-        // makes sure that it is taken once.
+        // SAFETY: `claim_many` saw `look_full` say Ready for this position and moved the cursor past it;
+        // stepping on above makes sure that it is taken once.
         Some(unsafe { self.ring.slots.take(position) })
     }
 }

@@ -1,7 +1,8 @@
 //! Every interleaving of a few pushes and pops on a ring of one to three slots.
 //!
-//! What must hold: an item comes out once or stays in, in the order of its producer; *full* and *empty* are never said
-//! of a ring that is not; a value is read whole. The values are boxed cells that the checker watches for races.
+//! What must hold: an item comes out once or stays in, in the order of its producer; *full* and *empty* are
+//! never said of a ring that is not; a value is read whole. The values are boxed cells that the checker
+//! watches for races.
 
 use crate::model::{Parcel, explore};
 use crate::ring::Ring;

@@ -148,11 +148,7 @@ impl<T> Slots<T> {
     #[inline(always)]
     pub(crate) fn next(&self, position: u64) -> u64 {
         let index = position & (self.lap - 1);
-        if index + 1 < self.slots.len() as u64 {
-            position + 1
-        } else {
-            self.next_lap(position - index)
-        }
+        if index + 1 < self.slots.len() as u64 { position + 1 } else { self.next_lap(position - index) }
     }
 
     /// How many positions there have been before this one, since the start of the queue.
@@ -197,8 +193,8 @@ impl<T> Slots<T> {
         unsafe { self.slots.get_unchecked(index) }
     }
 
-    /// Asks for the cache line two lines after this position's: its slot will be written soon, and the transfer from
-    /// the other core can run beside the work on this one.
+    /// Asks for the cache line two lines after this position's: its slot will be written soon, and the
+    /// transfer from the other core can run beside the work on this one.
     #[inline(always)]
     pub(crate) fn expect_after(&self, position: u64) {
         let slots_ahead = const { 128 / (size_of::<Slot<T>>() + 1) + 1 };
@@ -253,7 +249,7 @@ impl<T> Slots<T> {
         let value = slot.value.with(|cell| {
             // SAFETY: `look_full` received SLOT_PUBLISH, so the value is whole, and the claim makes this thread
             // its only reader. The cell counts as empty from here on.
-            unsafe { (*cell).assume_init_read() }
+            unsafe { cell.cast::<T>().read() }
         });
         // SLOT_RECYCLE, reader's end (Release): the read above is over before the next lap's writer starts.
         slot.turn.store(free(self.next_lap(position)), SLOT_RECYCLE.release());

@@ -9,15 +9,16 @@
 //!   buffer g   │ copied │ a │ b │ c │   │ …                   a, b, c are waiting; a is the oldest
 //! ```
 //!
-//! This is the deque of Chase and Lev with the decision moved into one word. Taking is a compare-and-swap of the *claim
-//! word*, by owner and thief alike, so it cannot happen twice and needs no fence. A thief claims first and copies
-//! afterwards. It may therefore claim any number of items with one swap, also from an owner who pops at the other end, and
-//! it never reads a cell that somebody may write: there is no data race to excuse. When it has copied, it adds to the
-//! buffer's `copied`; the owner reuses a cell only when the counts show that nobody is still copying from it.
+//! This is the deque of Chase and Lev with the decision moved into one word. Taking is a compare-and-swap of
+//! the *claim word*, by owner and thief alike, so it cannot happen twice and needs no fence. A thief claims
+//! first and copies afterwards. It may therefore claim any number of items with one swap, also from an owner
+//! who pops at the other end, and it never reads a cell that somebody may write: there is no data race to
+//! excuse. When it has copied, it adds to the buffer's `copied`; the owner reuses a cell only when the
+//! counts show that nobody is still copying from it.
 //!
-//! The buffer grows and shrinks. A new one is installed by flipping `g` in the claim word, so a claim also fixes which
-//! buffer it reads. The old one is freed when its count of copied items reaches the number claimed from it: exact, with no
-//! epochs and no cost to a steal (docs/decisions/0002-steal-by-claim.md).
+//! The buffer grows and shrinks. A new one is installed by flipping `g` in the claim word, so a claim also
+//! fixes which buffer it reads. The old one is freed when its count of copied items reaches the number
+//! claimed from it: exact, with no epochs and no cost to a steal (docs/decisions/0002-steal-by-claim.md).
 //!
 //! Not here: whom to rob and how often (the pool's business), items from outside (`global.rs`).
 
@@ -77,7 +78,7 @@ struct Shared<T> {
     /// Written by the owner.
     bottom: CachePadded<Bottom<T>>,
     /// Old buffers with the number of items claimed from each. Touched by the owner, and by the last to leave.
-    retired: UnsafeCell<Vec<(Box<Buffer<T>>, u32)>>,
+    retired: UnsafeCell<Vec<(*mut Buffer<T>, u32)>>,
 }
 
 /// The owner's line: read by thieves.
@@ -88,13 +89,15 @@ struct Bottom<T> {
     buffers: [AtomicPtr<Buffer<T>>; 2],
 }
 
-// SAFETY: items move from thread to thread by value, hence `T: Send`. A cell is read by the one thread whose claim covers
-// it, or written by the owner when no claim does; `retired` is the owner's alone until nobody else is left.
+// SAFETY: items move from thread to thread by value, hence `T: Send`. A cell is read by the one thread whose
+// claim covers it, or written by the owner when no claim does; `retired` is the owner's alone until nobody
+// else is left.
 unsafe impl<T: Send> Sync for Shared<T> {}
 // SAFETY: as above; owning it all is owning the items.
 unsafe impl<T: Send> Send for Shared<T> {}
 
-/// The owner's handle: pushes and pops without contention. It can move to another thread, but is used by one at a time.
+/// The owner's handle: pushes and pops without contention. It can move to another thread, but is used by one
+/// at a time.
 ///
 /// ```
 /// use millpond_queue::{Steal, StealQueue};
@@ -125,8 +128,8 @@ pub struct StealQueue<T> {
     capacity_max: u32,
 }
 
-// SAFETY: the handle is used by one thread at a time (`Cell` keeps it from being `Sync`); the buffer it points to is kept
-// alive by `shared`. Items may cross threads since `T: Send`.
+// SAFETY: the handle is used by one thread at a time (`Cell` keeps it from being `Sync`); the buffer it
+// points to is kept alive by `shared`. Items may cross threads since `T: Send`.
 unsafe impl<T: Send> Send for StealQueue<T> {}
 
 /// A thief's handle: cheap to clone, usable from any thread.
@@ -144,8 +147,7 @@ impl<T> StealQueue<T> {
     /// An empty queue that grows to at most `limit` items, rounded up to a power of two between 64 and
     /// [`STEAL_CAPACITY_MAX`].
     pub fn with_limit(limit: usize) -> Self {
-        let capacity_max =
-            limit.clamp(CAPACITY_MIN as usize, STEAL_CAPACITY_MAX).next_power_of_two() as u32;
+        let capacity_max = limit.clamp(CAPACITY_MIN as usize, STEAL_CAPACITY_MAX).next_power_of_two() as u32;
         let buffer = Box::into_raw(Box::new(Buffer::with_capacity(CAPACITY_MIN)));
         let shared = Shared {
             claim: CachePadded::new(AtomicU64::new(0)),
@@ -156,7 +158,6 @@ impl<T> StealQueue<T> {
             retired: UnsafeCell::new(Vec::new()),
         };
         Self {
-            #[expect(clippy::arc_with_non_send_sync, reason = "Shared is Sync for every T that may cross threads")]
             shared: Arc::new(shared),
             pushes: Cell::new(0),
             pops: Cell::new(0),
@@ -241,20 +242,22 @@ impl<T> StealQueue<T> {
 
     #[inline(always)]
     fn buffer_ref(&self) -> &Buffer<T> {
-        // SAFETY: `buffer` is the installed buffer, which lives until the owner replaces it, here and in this thread.
+        // SAFETY: `buffer` is the installed buffer, which lives until the owner replaces it, here and in
+        // this thread.
         unsafe { &*self.buffer.get() }
     }
 
     #[inline(always)]
     fn write(&self, position: u32, item: T) {
-        // SAFETY: the position is at or above bottom, so no item is there and nobody may claim it; `room` says that no
-        // thief still copies from its cell.
+        // SAFETY: the position is at or above bottom, so no item is there and nobody may claim it; `room`
+        // says that no thief still copies from its cell.
         unsafe { self.buffer_ref().write(position, item) };
     }
 
     #[inline(always)]
     fn read(&self, position: u32) -> T {
-        // SAFETY: the owner wrote the cell and has just claimed the position, so the item is whole and its own alone.
+        // SAFETY: the owner wrote the cell and has just claimed the position, so the item is whole and its
+        // own alone.
         unsafe { self.buffer_ref().read(position) }
     }
 
@@ -268,8 +271,8 @@ impl<T> StealQueue<T> {
 
     /// Claims one item, if there is one, by changing the claim word to `taken`. Returns the word as it was.
     ///
-    /// The owner guesses that the word is still as it left it, which saves it a look. `top` never moves back, so a queue
-    /// that was empty by the old word is empty.
+    /// The owner guesses that the word is still as it left it, which saves it a look. `top` never moves
+    /// back, so a queue that was empty by the old word is empty.
     #[inline(always)]
     fn take(&self, bottom: u32, taken: impl Fn(u64) -> u64) -> Option<u64> {
         loop {
@@ -324,8 +327,9 @@ impl<T> StealQueue<T> {
     /// Moves `room` up to what the thieves have left behind.
     fn refresh_room(&self) {
         let copied = self.buffer_ref().copied().wrapping_add(self.taken_oldest.get());
-        // Read after `copied`: every claim counted there shows in `top`. If the two agree, the claims counted are all the
-        // claims there have been below `top`, so no cell below it is being copied from any more.
+        // Read after `copied`: every claim counted there shows in `top`. If the two agree, the claims
+        // counted are all the claims there have been below `top`, so no cell below it is being copied from
+        // any more.
         let top = top(self.shared.claim.load(Relaxed));
         let claimed = distance(self.buffer_base.get(), top);
         if distance(claimed, copied) == 0 || left_out("STEAL_REUSE_WAITS_FOR_COPIES") {
@@ -333,7 +337,8 @@ impl<T> StealQueue<T> {
         }
     }
 
-    /// The few items left do not need so large a buffer; none at all need only the smallest. Says whether any are left.
+    /// The few items left do not need so large a buffer; none at all need only the smallest. Says whether
+    /// any are left.
     #[cold]
     fn shrink(&self, live: u32) -> bool {
         self.free_retired();
@@ -350,13 +355,15 @@ impl<T> StealQueue<T> {
 
     /// Replaces the buffer by one of `capacity` items, which must hold those that are waiting.
     fn install(&self, capacity: u32) {
-        let new = Box::into_raw(Box::new(Buffer::with_capacity(capacity)));
+        let new = Box::new(Buffer::with_capacity(capacity));
         let bottom = self.bottom();
         let mut claim = self.shared.claim.load(Relaxed);
         let first = top(claim);
-        // SAFETY: the positions from top to bottom hold items in the old buffer, which thieves only read; nobody but this
-        // thread knows the new one. Items claimed meanwhile leave bits in the new buffer that nobody will ever read.
-        unsafe { self.buffer_ref().copy_to(&*new, first, distance(first, bottom)) };
+        // SAFETY: the positions from top to bottom hold items in the old buffer, which thieves only read;
+        // nobody but this thread knows the new one. Items claimed meanwhile leave bits in the new buffer
+        // that nobody will ever read.
+        unsafe { self.buffer_ref().copy_to(&new, first, distance(first, bottom)) };
+        let new = Box::into_raw(new);
         let generation = usize::from(claim & GENERATION == 0);
         self.shared.bottom.buffers[generation].store(new, Relaxed);
         // The extra pop makes the word differ from every word of the old buffer; the extra push evens it out.
@@ -368,12 +375,10 @@ impl<T> StealQueue<T> {
         self.publish(extra as u32);
 
         let claimed = distance(self.buffer_base.get(), top(claim)).wrapping_sub(self.taken_oldest.get());
-        // SAFETY: the old buffer came from `Box::into_raw` and is owned by the queue alone; thieves who still copy from it
-        // are counted in `claimed`, and it is freed only when they are through.
-        let old = unsafe { Box::from_raw(self.buffer.get().cast_mut()) };
         self.shared.retired.with_mut(|retired| {
             // SAFETY: `retired` is the owner's, and this is the owner.
-            unsafe { (*retired).push((old, claimed)) };
+            let retired = unsafe { &mut *retired };
+            retired.push((self.buffer.get().cast_mut(), claimed));
         });
         self.buffer.set(new);
         self.buffer_base.set(top(claim));
@@ -388,8 +393,16 @@ impl<T> StealQueue<T> {
         self.shared.retired.with_mut(|retired| {
             // SAFETY: `retired` is the owner's, and this is the owner.
             let retired = unsafe { &mut *retired };
-            retired.retain(|(buffer, claimed)| {
-                distance(*claimed, buffer.copied()) != 0 && !left_out("STEAL_FREE_WAITS_FOR_COPIES")
+            retired.retain(|&(buffer, claimed)| {
+                // SAFETY: a buffer in the list is not freed yet; thieves too only read it and add to its count.
+                let copied = unsafe { &*buffer }.copied();
+                if distance(claimed, copied) != 0 && !left_out("STEAL_FREE_WAITS_FOR_COPIES") {
+                    return true;
+                }
+                // SAFETY: it came from `Box::into_raw`, everyone who claimed from it has left, nobody new
+                // can come, and this is where it leaves the list.
+                drop(unsafe { Box::from_raw(buffer) });
+                false
             });
         });
     }
@@ -411,8 +424,8 @@ impl<T> Stealer<T> {
         }
     }
 
-    /// Moves the older half of the items, at most 256, to the end of `into`, and says how many. One item is a half of one.
-    /// Into its own queue nothing is moved.
+    /// Moves the older half of the items, at most 256, to the end of `into`, and says how many. One item is
+    /// a half of one. Into its own queue nothing is moved.
     pub fn steal_half(&self, into: &StealQueue<T>) -> Steal<usize> {
         if Arc::ptr_eq(&self.shared, &into.shared) {
             return Steal::Empty;
@@ -429,7 +442,8 @@ impl<T> Stealer<T> {
         Steal::Success(count as usize)
     }
 
-    /// As [`steal_half`](Self::steal_half), but hands the oldest item to the caller to run. From its own queue it takes one.
+    /// As [`steal_half`](Self::steal_half), but hands the oldest item to the caller to run. From its own
+    /// queue it takes one.
     pub fn steal_batch_and_pop(&self, into: &StealQueue<T>) -> Steal<T> {
         if Arc::ptr_eq(&self.shared, &into.shared) {
             return self.steal();
@@ -478,8 +492,8 @@ impl<T> Stealer<T> {
         if self.shared.claim.compare_exchange(claim, taken, STEAL_CLAIM.release(), Relaxed).is_err() {
             return Steal::Retry;
         }
-        // SAFETY: the swap succeeded, so the word was still the one that names this buffer, and from that moment on the
-        // claim is counted: the owner frees the buffer only after `leave`.
+        // SAFETY: the swap succeeded, so the word was still the one that names this buffer, and from that
+        // moment on the claim is counted: the owner frees the buffer only after `leave`.
         Steal::Success(Spoils { buffer: unsafe { &*buffer }, first: top(claim), count })
     }
 }
@@ -496,8 +510,8 @@ impl<T> Spoils<'_, T> {
     fn move_to(self, into: &StealQueue<T>, skip: u32) {
         let count = self.count - skip;
         let from = self.first.wrapping_add(skip) & TOP_MASK as u32;
-        // SAFETY: the claim covers these positions here; in `into` the positions from bottom on are vacant, `reserve` saw
-        // to it, and this thread is the owner of `into`, since it holds its handle.
+        // SAFETY: the claim covers these positions here; in `into` the positions from bottom on are vacant,
+        // `reserve` saw to it, and this thread is the owner of `into`, since it holds its handle.
         unsafe { self.buffer.move_to(from, into.buffer_ref(), into.bottom(), count) };
         self.leave();
         if count > 0 {
@@ -522,12 +536,20 @@ impl<T> Drop for Shared<T> {
         let claim = self.claim.load(Relaxed);
         let count = available(claim, self.bottom.pushes.load(Relaxed));
         let buffer = self.bottom.buffers[usize::from(claim & GENERATION != 0)].load(Relaxed);
-        // SAFETY: the claim word names the installed buffer, which came from `Box::into_raw` and is freed here alone.
+        // SAFETY: the claim word names the installed buffer, which came from `Box::into_raw` and is freed
+        // here alone.
         let buffer = unsafe { Box::from_raw(buffer) };
         for offset in 0..count {
             // SAFETY: the positions from top to bottom hold items that nobody has claimed; each is read once.
             drop(unsafe { buffer.read(top(claim).wrapping_add(offset) & TOP_MASK as u32) });
         }
+        self.retired.with_mut(|retired| {
+            // SAFETY: this is the last to leave, so the list is its own.
+            for (buffer, _) in unsafe { &mut *retired }.drain(..) {
+                // SAFETY: it came from `Box::into_raw` and nobody is left to copy from it.
+                drop(unsafe { Box::from_raw(buffer) });
+            }
+        });
     }
 }
 

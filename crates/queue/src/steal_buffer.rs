@@ -1,8 +1,8 @@
 //! The cells of a `StealQueue`, and the count by which the owner knows that thieves have left them.
 //!
-//! The buffer does not know which positions hold items: that is decided by the queue's claim word. It only maps positions
-//! to cells, moves bytes, and counts. Cells are plain memory; the queue sees to it that nobody writes one while another
-//! reads it, and the models watch that it does.
+//! The buffer does not know which positions hold items: that is decided by the queue's claim word. It only
+//! maps positions to cells, moves bytes, and counts. Cells are plain memory; the queue sees to it that
+//! nobody writes one while another reads it, and the models watch that it does.
 
 use crate::edge::Edge;
 use crate::sync::{AtomicU32, UnsafeCell};
@@ -54,8 +54,9 @@ impl<T> Buffer<T> {
     #[inline(always)]
     pub(crate) unsafe fn read(&self, position: u32) -> T {
         self.cell(position).with(|cell| {
-            // SAFETY: by the caller's word the item is whole and this thread's own; nobody writes the cell meanwhile.
-            unsafe { (*cell).assume_init_read() }
+            // SAFETY: by the caller's word the item is whole and this thread's own; nobody writes the cell
+            // meanwhile.
+            unsafe { cell.cast::<T>().read() }
         })
     }
 
@@ -79,8 +80,9 @@ impl<T> Buffer<T> {
             let run = (count - done).min(self.run(from)).min(into.run(to));
             self.cell(from).with(|source| {
                 into.cell(to).with_mut(|target| {
-                    // SAFETY: by the caller's word nobody writes the source cells and nobody else uses the target cells;
-                    // neither run passes the end of its buffer, and they are different buffers, so they do not overlap.
+                    // SAFETY: by the caller's word nobody writes the source cells and nobody else uses the
+                    // target cells; neither run passes the end of its buffer, and they are different
+                    // buffers, so they do not overlap.
                     unsafe { core::ptr::copy_nonoverlapping(source, target, run as usize) };
                 });
             });

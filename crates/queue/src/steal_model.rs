@@ -1,7 +1,8 @@
 //! Every interleaving of an owner and one or two thieves on a deque whose buffer holds two items.
 //!
-//! What must hold: an item goes to the owner or to one thief and never to both; it arrives whole; a cell is not written
-//! while a thief copies from it; a buffer is not freed while a thief may follow it; nothing is left behind.
+//! What must hold: an item goes to the owner or to one thief and never to both; it arrives whole; a cell is
+//! not written while a thief copies from it; a buffer is not freed while a thief may follow it; nothing is
+//! left behind.
 
 use crate::model::{Parcel, explore};
 use crate::steal::{Steal, StealQueue, Stealer};
@@ -53,7 +54,8 @@ fn two_thieves_and_the_owner_share_two_items() {
         let queue = StealQueue::new();
         push(&queue, 1);
         push(&queue, 2);
-        let robbers = [queue.stealer(), queue.stealer()].map(|thief| thread::spawn(move || steal_one(&thief)));
+        let robbers =
+            [queue.stealer(), queue.stealer()].map(|thief| thread::spawn(move || steal_one(&thief)));
         let mut seen: Vec<u32> = queue.pop().map(Parcel::open).into_iter().collect();
         for robber in robbers {
             seen.extend(robber.join().unwrap());

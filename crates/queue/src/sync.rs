@@ -149,23 +149,25 @@ mod make {
 #[cfg(loom)]
 mod make_loom {
     pub(crate) use loom::cell::UnsafeCell;
+    #[cfg(test)]
     pub(crate) use loom::sync::Arc;
     pub(crate) use loom::thread;
 
     pub(crate) fn spin_loop() {
         // A spinning thread gives way, or the search would spin for ever.
-        loom::thread::yield_now();
+        thread::yield_now();
     }
 
     pub(crate) fn yield_now() {
-        loom::thread::yield_now();
+        thread::yield_now();
     }
 }
 
 #[cfg(shuttle)]
 mod make {
-    pub(crate) use shuttle::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+    #[cfg(test)]
     pub(crate) use shuttle::sync::Arc;
+    pub(crate) use shuttle::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
     pub(crate) use shuttle::thread;
 
     /// Shuttle is sequentially consistent and runs one thread at a time, so a plain cell will do; loom is the
@@ -186,11 +188,11 @@ mod make {
     }
 
     pub(crate) fn spin_loop() {
-        shuttle::thread::yield_now();
+        thread::yield_now();
     }
 
     pub(crate) fn yield_now() {
-        shuttle::thread::yield_now();
+        thread::yield_now();
     }
 }
 

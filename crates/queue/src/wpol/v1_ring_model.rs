@@ -78,7 +78,9 @@ fn two_producers_and_a_consumer_go_round_twice() {
             assert!(place(second).is_none() || place(first) < place(second), "out of order: {order:?}");
         }
         let mut pushed = alloc::vec![Some(0)];
-        producers.map(|producer| pushed.extend(producer.join().unwrap()));
+        for producer in producers {
+            pushed.extend(producer.join().unwrap());
+        }
         fixture.check(pushed, popped);
     });
 }
@@ -95,7 +97,9 @@ fn a_producer_and_two_consumers_share_without_loss() {
         let mut pushed = alloc::vec![Some(0)];
         pushed.extend((1..=TRIES as u32 + 1).map(|item| fixture.push(item)));
         let mut popped = Vec::new();
-        consumers.map(|consumer| popped.extend(consumer.join().unwrap()));
+        for consumer in consumers {
+            popped.extend(consumer.join().unwrap());
+        }
         fixture.check(pushed, popped);
     });
 }

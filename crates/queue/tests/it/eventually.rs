@@ -11,9 +11,28 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Waits until `condition` holds; fails with `what` if it does not within half a minute.
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
+    let deadline = Deadline::new(what);
     while !condition() {
-        assert!(start.elapsed() < DEADLINE, "not within {} s: {what}", DEADLINE.as_secs());
+        deadline.idle();
+    }
+}
+
+/// For loops that end only if nothing was lost.
+#[derive(Clone, Copy)]
+pub(crate) struct Deadline<'a> {
+    what: &'a str,
+    start: Instant,
+}
+
+impl<'a> Deadline<'a> {
+    /// Half a minute from now.
+    pub(crate) fn new(what: &'a str) -> Self {
+        Self { what, start: Instant::now() }
+    }
+
+    /// Lets others run, and fails if it is too late.
+    pub(crate) fn idle(&self) {
+        assert!(self.start.elapsed() < DEADLINE, "not within {} s: {}", DEADLINE.as_secs(), self.what);
         thread::yield_now();
     }
 }

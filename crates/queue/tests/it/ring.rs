@@ -4,6 +4,7 @@
 //! seams between them where a position would be claimed twice.
 
 use crate::dice::{Dice, seed};
+use crate::eventually::Deadline;
 use millpond_queue::{CAPACITY_MAX, CapacityError, Ring};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -89,6 +90,7 @@ fn a_batch_takes_no_more_than_asked_for() {
 /// Passes values made of their number through a small ring, with two threads on each side.
 fn pass<T: Send>(make: fn(u64) -> T, number: fn(&T) -> u64) {
     const EACH: u64 = 5_000;
+    let deadline = Deadline::new("all values passed");
     let ring = Ring::with_capacity(7).unwrap();
     let left = AtomicUsize::new(2 * EACH as usize);
     let sums: Vec<u64> = thread::scope(|scope| {
@@ -98,7 +100,7 @@ fn pass<T: Send>(make: fn(u64) -> T, number: fn(&T) -> u64) {
                 for value in 0..EACH {
                     let mut refused = ring.push(make(producer * EACH + value));
                     while let Err(value) = refused {
-                        thread::yield_now();
+                        deadline.idle();
                         refused = ring.push(value);
                     }
                 }
@@ -112,7 +114,7 @@ fn pass<T: Send>(make: fn(u64) -> T, number: fn(&T) -> u64) {
                         sum += number(&value);
                         left.fetch_sub(1, Relaxed);
                     }
-                    None => thread::yield_now(),
+                    None => deadline.idle(),
                 }
             }
             sum
@@ -156,6 +158,7 @@ const STRIDE: usize = 1 << 32;
 impl Stress {
     fn produce(&self, ring: &Ring<usize>, producer: usize) {
         let mut dice = Dice::new(self.seed, producer);
+        let deadline = Deadline::new("every value found room");
         let mut waiting: VecDeque<usize> = VecDeque::new();
         let mut next = 0;
         while next < self.each || !waiting.is_empty() {
@@ -180,13 +183,14 @@ impl Stress {
                 None => 0,
             };
             if moved == 0 {
-                thread::yield_now();
+                deadline.idle();
             }
         }
     }
 
     fn consume(&self, ring: &Ring<usize>, consumer: usize, left: &AtomicUsize) -> Vec<usize> {
         let mut dice = Dice::new(self.seed, PRODUCERS + consumer);
+        let deadline = Deadline::new("every value was taken");
         let mut taken = Vec::new();
         while left.load(Relaxed) > 0 {
             let before = taken.len();
@@ -198,7 +202,7 @@ impl Stress {
             left.fetch_sub(taken.len() - before, Relaxed);
             assert!(ring.len() <= self.capacity);
             if taken.len() == before {
-                thread::yield_now();
+                deadline.idle();
             }
         }
         taken

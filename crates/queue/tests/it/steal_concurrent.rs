@@ -4,6 +4,7 @@
 //! old end, where even the order can be checked.
 
 use crate::dice::{Dice, seed};
+use crate::eventually::Deadline;
 use millpond_queue::{Steal, StealQueue, Stealer};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
@@ -40,6 +41,7 @@ fn own(seed: u64, queue: &StealQueue<usize>, items: usize, left: &AtomicUsize) -
 /// A thief that robs the others at random until nothing is left anywhere, and keeps what it runs.
 fn rob(seed: u64, number: usize, own: &StealQueue<usize>, victims: &[Stealer<usize>], left: &AtomicUsize) -> Vec<usize> {
     let mut dice = Dice::new(seed, number);
+    let deadline = Deadline::new("every item was taken");
     let mut taken = Vec::new();
     while left.load(Relaxed) > 0 {
         let victim = &victims[dice.below(victims.len())];
@@ -58,7 +60,7 @@ fn rob(seed: u64, number: usize, own: &StealQueue<usize>, victims: &[Stealer<usi
                 left.fetch_sub(1, Relaxed);
                 taken.push(item);
             }
-            None => thread::yield_now(),
+            None => deadline.idle(),
         }
     }
     taken
@@ -102,6 +104,7 @@ fn whoever_takes_the_oldest_sees_items_in_the_order_they_were_pushed() {
             .map(|_| {
                 let (thief, left) = (queue.stealer(), &left);
                 scope.spawn(move || {
+                    let deadline = Deadline::new("every item was taken");
                     let mut taken = Vec::new();
                     while left.load(Relaxed) > 0 {
                         match thief.steal() {
@@ -109,7 +112,7 @@ fn whoever_takes_the_oldest_sees_items_in_the_order_they_were_pushed() {
                                 left.fetch_sub(1, Relaxed);
                                 taken.push(item);
                             }
-                            Steal::Empty | Steal::Retry => thread::yield_now(),
+                            Steal::Empty | Steal::Retry => deadline.idle(),
                         }
                     }
                     taken
@@ -141,13 +144,16 @@ fn items_of_many_words_arrive_whole() {
             .map(|_| {
                 let (thief, left) = (queue.stealer(), &left);
                 scope.spawn(move || {
+                    let deadline = Deadline::new("every item was taken");
                     let mut sum = 0;
                     while left.load(Relaxed) > 0 {
-                        if let Steal::Success(item) = thief.steal() {
-                            assert!(item.iter().all(|word| *word == item[0]), "torn: {item:?}");
-                            left.fetch_sub(1, Relaxed);
-                            sum += item[0];
-                        }
+                        let Steal::Success(item) = thief.steal() else {
+                            deadline.idle();
+                            continue;
+                        };
+                        assert!(item.iter().all(|word| *word == item[0]), "torn: {item:?}");
+                        left.fetch_sub(1, Relaxed);
+                        sum += item[0];
                     }
                     sum
                 })
