@@ -30,12 +30,10 @@ impl Cursor {
 mod make {
     use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-    /// The longest lingering, in pauses of the processor: 0.2 to 1.5 µs.
-    const PAUSES_MAX: u32 = 32;
     /// So many pauses a probe lingers.
     const PAUSES_PROBE: u32 = 12;
-    /// So many items mean that lingering paid off.
-    const GAIN: usize = 4;
+    /// Lingering pays off if it gains an item for every so many pauses.
+    const PAUSES_PER_ITEM: u32 = 8;
     /// While lingering does not pay, one fruitless look in so many tries again.
     const PROBE_EVERY: u64 = 16;
 
@@ -52,9 +50,9 @@ mod make {
             Self { fruitless_at: AtomicU64::new(u64::MAX), pauses: AtomicU32::new(0) }
         }
 
-        /// Lingers at `position`, if that is likely to pay. `gained` then counts what there is to do.
-        /// Returns whether it is worth looking again.
-        pub(crate) fn linger(&self, position: u64, gained: impl FnOnce() -> usize) -> bool {
+        /// Lingers at `position`, if that is likely to pay, for at most `pauses_max` pauses. `gained` then counts what
+        /// there is to do. Returns whether it is worth looking again.
+        pub(crate) fn linger(&self, position: u64, pauses_max: u32, gained: impl FnOnce() -> usize) -> bool {
             if self.fruitless_at.load(Relaxed) == position {
                 return false;
             }
@@ -70,7 +68,8 @@ mod make {
                 core::hint::spin_loop();
             }
             let gained = gained();
-            let pauses = if gained >= GAIN { (pauses * 2).min(PAUSES_MAX) } else { pauses / 2 };
+            let paid = gained as u64 * u64::from(PAUSES_PER_ITEM) >= u64::from(pauses);
+            let pauses = if paid { (pauses * 2).min(pauses_max) } else { pauses / 2 };
             self.pauses.store(pauses, Relaxed);
             gained > 0
         }
@@ -87,7 +86,7 @@ mod make {
         pub(crate) const fn new() -> Self {
             Self
         }
-        pub(crate) fn linger(&self, _position: u64, _gained: impl FnOnce() -> usize) -> bool {
+        pub(crate) fn linger(&self, _position: u64, _pauses_max: u32, _gained: impl FnOnce() -> usize) -> bool {
             false
         }
     }

@@ -52,17 +52,17 @@ const CLOSED: u64 = 1 << 63;
 pub struct GateConfig {
     /// How many values may wait: 1 to [`CAPACITY_MAX`](crate::CAPACITY_MAX). Default 100.
     pub capacity: usize,
-    /// How often a waiting thread looks again before it sleeps. Each look takes up to half a microsecond; 0
-    /// sleeps at once. Default 20.
+    /// How often a waiting thread looks again before it sleeps, with about a microsecond between; 0 sleeps at once.
+    /// Default 10.
     pub spins: u32,
     /// The wait is measured for one value in so many while nobody sleeps, and for every value while somebody does.
-    /// Rounded up to a power of two. Default 32; 0 measures none.
+    /// Rounded up to a power of two. Default 128; 0 measures none.
     pub measure_every: u32,
 }
 
 impl Default for GateConfig {
     fn default() -> Self {
-        Self { capacity: 100, spins: 20, measure_every: 32 }
+        Self { capacity: 100, spins: 10, measure_every: 128 }
     }
 }
 
@@ -275,6 +275,10 @@ impl<T> Gate<T> {
         self.meter.stats(self.len(), self.capacity(), enqueued, dequeued)
     }
 
+    fn free(&self) -> usize {
+        self.capacity() - self.len()
+    }
+
     #[inline]
     fn put_in(&self, value: T, until: Until) -> Result<(), Refusal<T>> {
         let mut waiting = Waiting::new(self.spins, until);
@@ -285,7 +289,7 @@ impl<T> Gate<T> {
                     return Ok(());
                 }
                 Err(Stuck::Closed) => return Err(Refusal::Closed(value)),
-                Err(Stuck::Blocked(position)) => match waiting.next(&self.tail, position) {
+                Err(Stuck::Blocked(position)) => match waiting.next(&self.tail, position, || self.free()) {
                     Next::LookAgain => {}
                     Next::GiveUp if matches!(until, Until::Now) => return Err(Refusal::Full(value)),
                     Next::GiveUp => return Err(Refusal::TimedOut(value)),
@@ -306,7 +310,7 @@ impl<T> Gate<T> {
             match self.claim(&self.head, Slots::look_full) {
                 Ok(word) => return Ok(self.empty(word)),
                 Err(Stuck::Closed) => return Err(NoValue::Closed),
-                Err(Stuck::Blocked(position)) => match waiting.next(&self.head, position) {
+                Err(Stuck::Blocked(position)) => match waiting.next(&self.head, position, || self.len()) {
                     Next::LookAgain => {}
                     Next::GiveUp if matches!(until, Until::Now) => return Err(NoValue::Empty),
                     Next::GiveUp => return Err(NoValue::TimedOut),
@@ -531,16 +535,22 @@ struct Waiting {
 
 impl Waiting {
     const YIELDS: u32 = 2;
+    /// How long a caller who does not wait, and one who does, may linger (`cursor.rs`), in pauses of the processor.
+    const PAUSES_NOW: u32 = 32;
+    const PAUSES_WAITING: u32 = 256;
+    /// Between two looks of one who waits.
+    const PAUSES_LOOK: u32 = 64;
 
     #[inline(always)]
     fn new(spins: u32, until: Until) -> Self {
         Self { looks_left: if spins == 0 { 0 } else { spins + Self::YIELDS }, until }
     }
 
+    /// `gained` counts what the other side has done meanwhile.
     #[cold]
-    fn next(&mut self, end: &Cursor, position: u64) -> Next {
+    fn next(&mut self, end: &Cursor, position: u64, gained: impl Fn() -> usize) -> Next {
         let limit = match self.until {
-            Until::Now if end.lull.linger(position, || 1) => return Next::LookAgain,
+            Until::Now if end.lull.linger(position, Self::PAUSES_NOW, &gained) => return Next::LookAgain,
             Until::Now => return Next::GiveUp,
             Until::Deadline(deadline) if Instant::now() >= deadline => return Next::GiveUp,
             Until::Deadline(deadline) => Some(deadline),
@@ -549,11 +559,14 @@ impl Waiting {
         if self.looks_left == 0 || cfg!(any(loom, shuttle)) {
             return Next::Sleep(limit);
         }
+        if end.lull.linger(position, Self::PAUSES_WAITING, &gained) {
+            return Next::LookAgain;
+        }
         self.looks_left -= 1;
         if self.looks_left < Self::YIELDS {
             crate::sync::yield_now();
         } else {
-            for _ in 0..32 {
+            for _ in 0..Self::PAUSES_LOOK {
                 crate::sync::spin_loop();
             }
         }

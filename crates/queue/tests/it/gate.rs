@@ -1,5 +1,5 @@
-//! `Gate` while it is open: the cases of the specification of the connection queue, waiting with and without a limit, and
-//! what it tells about itself.
+//! `Gate` while it is open: the cases of the specification of the connection queue, waiting with and without a limit,
+//! and what it tells about itself.
 //!
 //! The specification's own queue reported a full queue as empty, woke no producers, and could not tell a time-out from
 //! an end. Each of those is a test here or in `gate_close.rs`.
@@ -182,7 +182,9 @@ fn every_value_passes_once_and_in_its_producers_order() {
             let gate = &gate;
             let take = move || std::iter::from_fn(|| gate.dequeue()).collect::<Vec<usize>>();
             let consumers: Vec<_> = (0..4).map(|_| scope.spawn(take)).collect();
-            let put = move |producer| (0..each).for_each(|number| gate.enqueue(producer * STRIDE + number).unwrap());
+            let put = move |producer| {
+                (0..each).for_each(|number| gate.enqueue(producer * STRIDE + number).unwrap())
+            };
             let producers: Vec<_> = (0..4).map(|producer| scope.spawn(move || put(producer))).collect();
             producers.into_iter().for_each(|producer| producer.join().unwrap());
             gate.close();
@@ -190,7 +192,10 @@ fn every_value_passes_once_and_in_its_producers_order() {
         });
         for values in &taken {
             for producer in 0..4 {
-                assert!(values.iter().filter(|value| **value / STRIDE == producer).is_sorted(), "out of order");
+                assert!(
+                    values.iter().filter(|value| **value / STRIDE == producer).is_sorted(),
+                    "out of order"
+                );
             }
         }
         let mut all: Vec<usize> = taken.into_iter().flatten().collect();

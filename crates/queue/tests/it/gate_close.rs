@@ -21,20 +21,15 @@ fn when_all_sleep<R: Send>(wait: impl Fn(usize) -> R + Sync, then: impl FnOnce()
     let sleepers: Vec<Sleeper> = (0..WAITING).map(|_| Sleeper::default()).collect();
     thread::scope(|scope| {
         let wait = &wait;
-        let start = |(number, sleeper): (usize, &'_ Sleeper)| {
-            // The threads live no longer than the scope, and the sleepers outlive it.
-            let number_of_this = number;
-            let waiting = move |sleeper: &Sleeper| {
-                sleeper.about_to_sleep();
-                wait(number_of_this)
-            };
-            (waiting, sleeper)
-        };
         let threads: Vec<_> = sleepers
             .iter()
             .enumerate()
-            .map(start)
-            .map(|(waiting, sleeper)| scope.spawn(move || waiting(sleeper)))
+            .map(|(number, sleeper)| {
+                scope.spawn(move || {
+                    sleeper.about_to_sleep();
+                    wait(number)
+                })
+            })
             .collect();
         eventually("all of them sleep", || sleepers.iter().all(Sleeper::is_asleep));
         then();
@@ -60,7 +55,11 @@ fn closing_wakes_two_hundred_producers_and_hands_their_values_back() {
     for (number, answer) in answers.into_iter().enumerate() {
         assert_eq!(answer, Err(Refusal::Closed(1_000 + number)));
     }
-    assert_eq!(gate.close_and_drain(), (0..100).collect::<Vec<_>>(), "what was accepted is still there, in order");
+    assert_eq!(
+        gate.close_and_drain(),
+        (0..100).collect::<Vec<_>>(),
+        "what was accepted is still there, in order"
+    );
 }
 
 #[test]
@@ -74,10 +73,8 @@ fn closing_wakes_those_who_wait_with_a_limit() {
 #[test]
 fn two_hundred_sleepers_are_each_served() {
     let gate = gate(3);
-    let mut taken = when_all_sleep(
-        |_| gate.dequeue(),
-        || (0..WAITING).for_each(|value| gate.enqueue(value).unwrap()),
-    );
+    let mut taken =
+        when_all_sleep(|_| gate.dequeue(), || (0..WAITING).for_each(|value| gate.enqueue(value).unwrap()));
     taken.sort_unstable();
     assert!(taken.into_iter().eq((0..WAITING).map(Some)));
 }

@@ -21,10 +21,15 @@ fn three_lanes(capacity: usize) -> GlobalQueue<usize> {
 
 #[test]
 fn lanes_are_apart_and_a_number_past_the_last_means_the_last() {
-    let queue = GlobalQueue::with_lanes(&[Lane { capacity: 2, weight: 1 }, Lane { capacity: 3, weight: 1 }]).unwrap();
+    let queue =
+        GlobalQueue::with_lanes(&[Lane { capacity: 2, weight: 1 }, Lane { capacity: 3, weight: 1 }]).unwrap();
     assert_eq!((queue.lanes(), queue.capacity(), queue.is_empty()), (2, 5, true));
     assert_eq!((queue.push(0, 1), queue.push(0, 2)), (Ok(()), Ok(())));
-    assert_eq!(queue.push(0, 3), Err(3), "a full lane hands the item back, whatever the others have room for");
+    assert_eq!(
+        queue.push(0, 3),
+        Err(3),
+        "a full lane hands the item back, whatever the others have room for"
+    );
     for item in 10..13 {
         assert_eq!(queue.push(usize::MAX, item), Ok(()));
     }
@@ -72,7 +77,13 @@ fn produce(seed: u64, queue: &GlobalQueue<usize>, producer: usize, items: usize)
 }
 
 /// A worker that takes single items and batches and robs the others. Returns what it ran.
-fn work(seed: u64, queue: &GlobalQueue<usize>, own: &StealQueue<usize>, others: &[Stealer<usize>], left: &AtomicUsize) -> Vec<usize> {
+fn work(
+    seed: u64,
+    queue: &GlobalQueue<usize>,
+    own: &StealQueue<usize>,
+    others: &[Stealer<usize>],
+    left: &AtomicUsize,
+) -> Vec<usize> {
     let mut dice = Dice::new(seed, PRODUCERS);
     let deadline = Deadline::new("every item was run");
     let mut turn = LaneTurn::default();

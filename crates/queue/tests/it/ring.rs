@@ -22,7 +22,11 @@ fn any_capacity_is_honoured_exactly_lap_after_lap() {
                 assert_eq!(ring.len(), value + 1);
             }
             assert!(ring.is_full());
-            assert_eq!(ring.push(usize::MAX), Err(usize::MAX), "a full ring of {capacity} hands the value back");
+            assert_eq!(
+                ring.push(usize::MAX),
+                Err(usize::MAX),
+                "a full ring of {capacity} hands the value back"
+            );
             for value in 0..capacity {
                 assert_eq!(ring.pop(), Some(lap * capacity + value));
             }
@@ -130,14 +134,20 @@ fn pass<T: Send>(make: fn(u64) -> T, number: fn(&T) -> u64) {
 fn values_of_every_size_arrive_whole() {
     pass(|_| (), |()| 1);
     pass(|value| value as u8, |value| u64::from(*value));
-    pass(|value| [value; 8], |value| {
-        assert!(value.iter().all(|word| *word == value[0]), "torn: {value:?}");
-        value[0]
-    });
-    pass(|value| [value as u8; 200], |value| {
-        assert!(value.iter().all(|byte| *byte == value[0]), "torn: {value:?}");
-        u64::from(value[0])
-    });
+    pass(
+        |value| [value; 8],
+        |value| {
+            assert!(value.iter().all(|word| *word == value[0]), "torn: {value:?}");
+            value[0]
+        },
+    );
+    pass(
+        |value| [value as u8; 200],
+        |value| {
+            assert!(value.iter().all(|byte| *byte == value[0]), "torn: {value:?}");
+            u64::from(value[0])
+        },
+    );
     pass(|value| value.to_string(), |value| value.parse().unwrap());
     pass(Box::new, |value| **value);
 }
@@ -216,8 +226,9 @@ impl Stress {
             for producer in 0..PRODUCERS {
                 scope.spawn(move || self.produce(ring, producer));
             }
-            let consumers: Vec<_> =
-                (0..CONSUMERS).map(|consumer| scope.spawn(move || self.consume(ring, consumer, left))).collect();
+            let consumers: Vec<_> = (0..CONSUMERS)
+                .map(|consumer| scope.spawn(move || self.consume(ring, consumer, left)))
+                .collect();
             consumers.into_iter().map(|consumer| consumer.join().unwrap()).collect()
         });
         for values in &taken {
@@ -228,7 +239,8 @@ impl Stress {
         }
         let mut all: Vec<usize> = taken.into_iter().flatten().collect();
         all.sort_unstable();
-        let expected = (0..PRODUCERS).flat_map(|producer| (0..self.each).map(move |number| producer * STRIDE + number));
+        let expected =
+            (0..PRODUCERS).flat_map(|producer| (0..self.each).map(move |number| producer * STRIDE + number));
         assert!(all.into_iter().eq(expected), "lost or doubled");
         assert!(ring.is_empty());
     }

@@ -110,7 +110,9 @@ fn a_thief_of_its_own_queue_moves_nothing_and_takes_one() {
 
 #[test]
 fn the_limit_is_rounded_up_to_a_power_of_two_between_its_bounds() {
-    for (asked, given) in [(0, 64), (1, 64), (64, 64), (65, 128), (1000, 1024), (usize::MAX, STEAL_CAPACITY_MAX)] {
+    for (asked, given) in
+        [(0, 64), (1, 64), (64, 64), (65, 128), (1000, 1024), (usize::MAX, STEAL_CAPACITY_MAX)]
+    {
         assert_eq!(StealQueue::<u8>::with_limit(asked).limit(), given);
     }
     assert_eq!(StealQueue::<u8>::new().limit(), STEAL_CAPACITY_MAX);

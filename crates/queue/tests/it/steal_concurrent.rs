@@ -16,7 +16,7 @@ fn own(seed: u64, queue: &StealQueue<usize>, items: usize, left: &AtomicUsize) -
     let mut dice = Dice::new(seed, 0);
     let mut taken = Vec::new();
     let mut next = 0;
-    let mut take = |taken: &mut Vec<usize>, item: Option<usize>| {
+    let take = |taken: &mut Vec<usize>, item: Option<usize>| {
         left.fetch_sub(usize::from(item.is_some()), Relaxed);
         taken.extend(item);
     };
@@ -39,7 +39,13 @@ fn own(seed: u64, queue: &StealQueue<usize>, items: usize, left: &AtomicUsize) -
 }
 
 /// A thief that robs the others at random until nothing is left anywhere, and keeps what it runs.
-fn rob(seed: u64, number: usize, own: &StealQueue<usize>, victims: &[Stealer<usize>], left: &AtomicUsize) -> Vec<usize> {
+fn rob(
+    seed: u64,
+    number: usize,
+    own: &StealQueue<usize>,
+    victims: &[Stealer<usize>],
+    left: &AtomicUsize,
+) -> Vec<usize> {
     let mut dice = Dice::new(seed, number);
     let deadline = Deadline::new("every item was taken");
     let mut taken = Vec::new();
@@ -74,8 +80,7 @@ fn every_item_goes_to_the_owner_or_to_one_of_three_thieves() {
     let queue = StealQueue::new();
     let own_queues: Vec<StealQueue<usize>> = (0..THIEVES).map(|_| StealQueue::new()).collect();
     // Everybody may rob everybody, itself included.
-    let victims: Vec<Stealer<usize>> =
-        own_queues.iter().chain([&queue]).map(StealQueue::stealer).collect();
+    let victims: Vec<Stealer<usize>> = own_queues.iter().chain([&queue]).map(StealQueue::stealer).collect();
     let mut all: Vec<usize> = thread::scope(|scope| {
         let (left, victims) = (&left, &victims);
         let thieves: Vec<_> = own_queues
