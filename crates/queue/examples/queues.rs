@@ -6,9 +6,9 @@
 //!  producer ─┘   chunks   └─ worker: own StealQueue ─┘  results
 //! ```
 //!
-//! It counts the primes below ten million. A producer cuts its half of the numbers into chunks; a worker takes a chunk,
-//! cuts it into tasks for its own queue, and runs them. A worker with nothing to do robs the other. The number of primes
-//! is known, so the program checks its own work and ends with an error if a task was lost or done twice.
+//! It counts the primes below twenty million. A producer cuts its half of the numbers into chunks; a worker takes a
+//! chunk, cuts it into tasks for its own queue, and runs them. A worker with nothing to do robs the other. The number of
+//! primes is known, so the program checks its own work and ends with an error if a task was lost or done twice.
 //!
 //! ```sh
 //! cargo run --release --example queues -p millpond-queue
@@ -44,7 +44,7 @@ impl Job {
     fn chosen() -> Self {
         let (limit, primes) = match env::var_os("MILLPOND_EXAMPLE_QUICK") {
             Some(_) => (500_000, 41_538),
-            None => (10_000_000, 664_579),
+            None => (20_000_000, 1_270_607),
         };
         Self { limit, primes, tasks: limit.div_ceil(TASK_NUMBERS) as usize }
     }
@@ -134,8 +134,8 @@ struct Worker<'a> {
 
 impl Worker<'_> {
     fn run(self) {
-        // The square root of ten million.
-        let divisors = primes_to(3_163);
+        // The square root of twenty million.
+        let divisors = primes_to(4_473);
         while self.mill.tasks_left.load(Ordering::Relaxed) > 0 {
             match self.find() {
                 Some(task) => {
@@ -151,9 +151,10 @@ impl Worker<'_> {
         }
     }
 
-    /// Own work first, since its data is warm; then a new chunk; then half of what the other one has.
+    /// Own work first, since its data is warm; then half of what the other one has, so that what was begun is finished;
+    /// then a new chunk.
     fn find(&self) -> Option<Range<u32>> {
-        self.own.pop().or_else(|| self.take_chunk()).or_else(|| self.rob())
+        self.own.pop().or_else(|| self.rob()).or_else(|| self.take_chunk())
     }
 
     fn take_chunk(&self) -> Option<Range<u32>> {

@@ -207,7 +207,7 @@ mod tests {
 
     fn three_lanes() -> GlobalQueue<u32> {
         let lanes = [4, 2, 1].map(|weight| Lane { capacity: 64, weight });
-        GlobalQueue::with_lanes(&lanes).unwrap()
+        GlobalQueue::with_lanes(&lanes).expect("lanes for a test")
     }
 
     #[test]

@@ -22,11 +22,11 @@ extern crate std;
 
 mod cursor;
 mod edge;
-#[cfg(any(feature = "std", loom, shuttle))]
+#[cfg(feature = "std")]
 mod futex;
-#[cfg(any(feature = "std", loom, shuttle))]
+#[cfg(feature = "std")]
 mod gate;
-#[cfg(any(feature = "std", loom, shuttle))]
+#[cfg(feature = "std")]
 mod gate_meter;
 #[cfg(all(test, any(loom, shuttle)))]
 mod gate_model;
@@ -51,9 +51,9 @@ pub mod wpol;
 #[cfg(any(loom, shuttle))]
 mod model;
 
-#[cfg(any(feature = "std", loom, shuttle))]
+#[cfg(feature = "std")]
 pub use gate::{Gate, GateConfig, NoValue, Refusal};
-#[cfg(any(feature = "std", loom, shuttle))]
+#[cfg(feature = "std")]
 pub use gate_meter::GateStats;
 pub use global::{GlobalQueue, LANES_MAX, Lane, LaneError, LaneTurn, WEIGHT_MAX};
 pub use ring::Ring;

@@ -272,3 +272,58 @@ impl<T> fmt::Debug for Ring<T> {
         f.debug_struct("Ring").field("len", &self.len()).field("capacity", &self.capacity()).finish()
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::slots::POSITION_BITS;
+
+    #[test]
+    fn a_ring_goes_on_where_its_positions_begin_anew() {
+        for capacity in [1usize, 2, 3, 5, 100] {
+            let lap_bits = capacity.next_power_of_two().trailing_zeros();
+            let ring = Ring::aged(capacity, (1u64 << (POSITION_BITS - lap_bits)) - 2);
+            let mut next = 0;
+            for item in 0..capacity as u64 * 5 {
+                assert_eq!(ring.push(item), Ok(()));
+                if ring.is_full() {
+                    assert_eq!(ring.push(u64::MAX), Err(u64::MAX), "capacity {capacity}");
+                    assert_eq!(ring.len(), capacity);
+                    while let Some(item) = ring.pop() {
+                        assert_eq!(item, next, "capacity {capacity}");
+                        next += 1;
+                    }
+                    assert!(ring.is_empty());
+                }
+            }
+            assert_eq!(next, capacity as u64 * 5, "capacity {capacity}");
+        }
+    }
+
+    #[test]
+    fn batches_cross_the_place_where_positions_begin_anew() {
+        let ring = Ring::aged(3, (1u64 << (POSITION_BITS - 2)) - 1);
+        let mut out = Vec::new();
+        for round in 0..10u32 {
+            let mut batch: VecDeque<u32> = (round * 2..round * 2 + 2).collect();
+            assert_eq!(ring.push_batch(&mut batch), 2);
+            assert_eq!(ring.pop_batch(&mut out, 10), 2);
+        }
+        assert_eq!(out, (0..20).collect::<Vec<u32>>());
+    }
+
+    #[test]
+    fn a_panic_while_a_batch_is_handed_out_wedges_nobody() {
+        let ring = Ring::with_capacity(4).expect("a capacity for a test");
+        while ring.push(std::rc::Rc::new(())).is_ok() {}
+        let caught = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
+            ring.pop_each(4, |_| panic!("as a user's code may"));
+        }));
+        assert!(caught.is_err());
+        assert!(ring.is_empty(), "the rest of the batch is dropped");
+        for _ in 0..8 {
+            assert!(ring.push(std::rc::Rc::new(())).is_ok());
+            assert!(ring.pop().is_some());
+        }
+    }
+}

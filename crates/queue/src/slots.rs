@@ -18,7 +18,7 @@
 //! Not here: which position is next (`ring.rs`, `gate.rs`).
 
 use crate::edge::Edge;
-use crate::sync::{AtomicU64, Ordering::Relaxed, UnsafeCell};
+use crate::sync::{AtomicU64, UnsafeCell};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
@@ -151,22 +151,6 @@ impl<T> Slots<T> {
         if index + 1 < self.slots.len() as u64 { position + 1 } else { self.next_lap(position - index) }
     }
 
-    /// How many positions there have been before this one, since the start of the queue.
-    pub(crate) fn count(&self, position: u64) -> u64 {
-        (position >> self.lap.trailing_zeros()) * self.slots.len() as u64 + (position & (self.lap - 1))
-    }
-
-    /// The position `count` places further; `count` is at most the capacity.
-    pub(crate) fn advance(&self, position: u64, count: usize) -> u64 {
-        let index = self.index(position);
-        let lap = position - index as u64;
-        let sum = index + count;
-        match sum.checked_sub(self.slots.len()) {
-            None => lap + sum as u64,
-            Some(over) => self.next_lap(lap) + over as u64,
-        }
-    }
-
     /// The same slot one lap later.
     #[inline(always)]
     pub(crate) fn next_lap(&self, position: u64) -> u64 {
@@ -233,12 +217,6 @@ impl<T> Slots<T> {
         slot.turn.store(full(position) | mark, SLOT_PUBLISH.release());
     }
 
-    /// Whether the writer of `position` marked it; for its reader, before it takes the value.
-    #[inline(always)]
-    pub(crate) fn is_marked(&self, position: u64) -> bool {
-        self.at(position).turn.load(Relaxed) & MARK != 0
-    }
-
     /// Takes the value of a position and passes the slot on to the next lap.
     ///
     /// # Safety
@@ -254,6 +232,32 @@ impl<T> Slots<T> {
         // SLOT_RECYCLE, reader's end (Release): the read above is over before the next lap's writer starts.
         slot.turn.store(free(self.next_lap(position)), SLOT_RECYCLE.release());
         value
+    }
+}
+
+/// What only a gate asks for.
+#[cfg(feature = "std")]
+impl<T> Slots<T> {
+    /// How many positions there have been before this one, since the start of the queue.
+    pub(crate) fn count(&self, position: u64) -> u64 {
+        (position >> self.lap.trailing_zeros()) * self.slots.len() as u64 + (position & (self.lap - 1))
+    }
+
+    /// The position `count` places further; `count` is at most the capacity.
+    pub(crate) fn advance(&self, position: u64, count: usize) -> u64 {
+        let index = self.index(position);
+        let lap = position - index as u64;
+        let sum = index + count;
+        match sum.checked_sub(self.slots.len()) {
+            None => lap + sum as u64,
+            Some(over) => self.next_lap(lap) + over as u64,
+        }
+    }
+
+    /// Whether the writer of `position` marked it; for its reader, before it takes the value.
+    #[inline(always)]
+    pub(crate) fn is_marked(&self, position: u64) -> bool {
+        self.at(position).turn.load(crate::sync::Ordering::Relaxed) & MARK != 0
     }
 }
 

@@ -593,3 +593,61 @@ fn available(claim: u64, pushes: u32) -> u32 {
     }
     if (ahead as i32) < 0 { 0 } else { ahead >> 1 }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// An empty queue whose positions and counts are about to begin anew.
+    fn aged(position: u32, pops: u32) -> StealQueue<u64> {
+        let queue = StealQueue::new();
+        let pushes = pops.wrapping_add(position);
+        let claim = u64::from(pops) << 32 | u64::from(position);
+        queue.shared.claim.store(claim, Relaxed);
+        queue.shared.bottom.pushes.store(pushes, Relaxed);
+        queue.pushes.set(pushes);
+        queue.pops.set(pops);
+        queue.claim_seen.set(claim);
+        queue.buffer_base.set(position);
+        queue.room.set(position.wrapping_add(CAPACITY_MIN) & TOP_MASK as u32);
+        queue
+    }
+
+    #[test]
+    fn a_queue_goes_on_where_its_positions_and_counts_begin_anew() {
+        for (position, pops) in [(TOP_MASK as u32 - 100, 7), (3, u32::MAX - 50), (TOP_MASK as u32, u32::MAX)] {
+            let queue = aged(position, pops);
+            let (thief, own) = (queue.stealer(), StealQueue::new());
+            let (mut sum, mut next) = (0u64, 0u64);
+            for round in 0..400u64 {
+                for _ in 0..round % 150 {
+                    next += 1;
+                    assert_eq!(queue.push(next), Ok(()));
+                }
+                sum += queue.pop().unwrap_or(0);
+                sum += queue.pop_oldest().unwrap_or(0);
+                sum += thief.steal().success().unwrap_or(0);
+                thief.steal_half(&own);
+                sum += core::iter::from_fn(|| own.pop()).sum::<u64>();
+                if round % 3 == 0 {
+                    sum += core::iter::from_fn(|| queue.pop()).sum::<u64>();
+                }
+            }
+            sum += core::iter::from_fn(|| queue.pop()).sum::<u64>();
+            assert_eq!(sum, next * (next + 1) / 2, "position {position}, pops {pops}");
+            assert_eq!(queue.capacity(), CAPACITY_MIN as usize, "an empty queue has given its memory back");
+        }
+    }
+
+    #[test]
+    fn a_buffer_is_reused_when_thieves_have_left_and_not_replaced() {
+        let queue = StealQueue::new();
+        let thief = queue.stealer();
+        let first = queue.buffer.get();
+        for item in 0..10_000u64 {
+            assert_eq!(queue.push(item), Ok(()));
+            assert_eq!(thief.steal(), Steal::Success(item));
+        }
+        assert_eq!(queue.buffer.get(), first);
+    }
+}

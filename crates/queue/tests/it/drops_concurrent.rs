@@ -56,12 +56,12 @@ fn a_ring_left_by_all_its_threads_at_different_times() {
 #[test]
 fn a_gate_closed_by_several_threads_while_others_wait() {
     for round in 0..ROUNDS as usize {
-        let ledger = Ledger::new(100 * EACH);
+        let ledger = Ledger::new(30 * EACH);
         let gate = Gate::with_capacity(1 + round % 5).unwrap();
         let served = AtomicUsize::new(0);
         thread::scope(|scope| {
             for _ in 0..3 {
-                scope.spawn(|| while gate.enqueue(ledger.make()).is_ok() {});
+                scope.spawn(|| (0..10 * EACH).all(|_| gate.enqueue(ledger.make()).is_ok()));
                 scope.spawn(|| {
                     while let Some(value) = gate.dequeue() {
                         served.fetch_add(1, Relaxed);
