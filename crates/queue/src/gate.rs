@@ -527,14 +527,13 @@ enum Next {
     Sleep(Option<Instant>),
 }
 
-/// One caller's wait: it looks again a few times, then gives its processor away twice, then sleeps.
+/// One caller's wait: it looks again a few times, offering its processor in between, then sleeps.
 struct Waiting {
     looks_left: u32,
     until: Until,
 }
 
 impl Waiting {
-    const YIELDS: u32 = 2;
     /// How long a caller who does not wait, and one who does, may linger (`cursor.rs`), in pauses of the processor.
     const PAUSES_NOW: u32 = 32;
     const PAUSES_WAITING: u32 = 256;
@@ -543,7 +542,7 @@ impl Waiting {
 
     #[inline(always)]
     fn new(spins: u32, until: Until) -> Self {
-        Self { looks_left: if spins == 0 { 0 } else { spins + Self::YIELDS }, until }
+        Self { looks_left: spins, until }
     }
 
     /// `gained` counts what the other side has done meanwhile.
@@ -562,8 +561,9 @@ impl Waiting {
         if end.lull.linger(position, Self::PAUSES_WAITING, &gained) {
             return Next::LookAgain;
         }
+        // Whoever is waited for may lack a processor: offer this one before each spell of pauses.
         self.looks_left -= 1;
-        if self.looks_left < Self::YIELDS {
+        if self.looks_left % 2 == 1 {
             crate::sync::yield_now();
         } else {
             for _ in 0..Self::PAUSES_LOOK {
