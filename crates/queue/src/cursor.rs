@@ -1,4 +1,8 @@
-//! A queue's end: the word that says which position is next, and how long a fruitless look may linger there.
+//! A queue's end: the word that says which position is next, a guess at it, and how long a fruitless look lingers.
+//!
+//! Reading a word right after a compare-and-swap of it costs as much as the swap: the processor will not hand on what
+//! a locked instruction wrote before that has reached the cache. So whoever moves the word notes its new value beside
+//! it, and the next one starts from the note. It may be old, never too new; the swap finds out.
 //!
 //! When a consumer is as fast as its producer, it finds the queue empty after nearly every item. Each such look
 //! takes the cache lines the producer is working on away from it, and both crawl along at one transfer (here about
@@ -7,22 +11,51 @@
 //! lately, that is, if several items had come meanwhile. In a ping-pong, where at most one comes, it soon
 //! stops, but for one probe in [`PROBE_EVERY`]. The second fruitless look in a row never lingers.
 //!
-//! The lingering is a hint: it decides when a thread looks, never what it finds. The models leave it out.
+//! Guess and lingering are hints: they decide when and where a thread looks first, never what it may take. The models
+//! leave them out.
 
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, Ordering::Relaxed};
 
 /// The next position of one end, with whatever flags the queue keeps in the bits above it.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     /// Moved by compare-and-swap by the threads of this end; read by anyone.
     pub(crate) word: AtomicU64,
+    /// What the word was after one of the last moves; read and written by the threads of this end only.
+    #[cfg(not(any(loom, shuttle)))]
+    guess: AtomicU64,
     /// Used by the threads of this end only.
     pub(crate) lull: Lull,
 }
 
 impl Cursor {
     pub(crate) fn new(word: u64) -> Self {
-        Self { word: AtomicU64::new(word), lull: Lull::new() }
+        Self {
+            word: AtomicU64::new(word),
+            #[cfg(not(any(loom, shuttle)))]
+            guess: AtomicU64::new(word),
+            lull: Lull::new(),
+        }
+    }
+
+    /// What the word probably is, or was a moment ago.
+    #[inline(always)]
+    pub(crate) fn guess(&self) -> u64 {
+        #[cfg(not(any(loom, shuttle)))]
+        return self.guess.load(Relaxed);
+        #[cfg(any(loom, shuttle))]
+        return self.word.load(Relaxed);
+    }
+
+    /// Moves the word on, if it is `old`.
+    #[inline(always)]
+    pub(crate) fn advance(&self, old: u64, new: u64) -> bool {
+        let moved = self.word.compare_exchange(old, new, Relaxed, Relaxed).is_ok();
+        #[cfg(not(any(loom, shuttle)))]
+        if moved {
+            self.guess.store(new, Relaxed);
+        }
+        moved
     }
 }
 

@@ -361,11 +361,11 @@ impl<T> Gate<T> {
     /// Claims the next position of one end and takes one sleeper, if any, off its word. Returns the word as it was.
     #[inline(always)]
     fn claim(&self, end: &Cursor, look: impl Fn(&Slots<T>, u64) -> Look) -> Result<u64, Stuck> {
-        let word = end.word.load(Relaxed);
+        let word = end.guess();
         // Nobody asleep, not closed: the word is the position.
         if word <= POSITION
             && look(&self.slots, word) == Look::Ready
-            && end.word.compare_exchange(word, self.slots.next(word), Relaxed, Relaxed).is_ok()
+            && end.advance(word, self.slots.next(word))
         {
             return Ok(word);
         }
@@ -388,13 +388,11 @@ impl<T> Gate<T> {
                 Look::Ready => {
                     let one_less = if word & SLEEPERS == 0 { 0 } else { ONE_SLEEPER };
                     let next = ((word & !POSITION) - one_less) | self.slots.next(position);
-                    match end.word.compare_exchange_weak(word, next, Relaxed, Relaxed) {
-                        Ok(_) => return Ok(word),
-                        Err(now) => {
-                            word = now;
-                            patience.retry();
-                        }
+                    if end.advance(word, next) {
+                        return Ok(word);
                     }
+                    patience.retry();
+                    word = end.word.load(Relaxed);
                 }
                 Look::Ahead => word = end.word.load(Relaxed),
                 Look::Behind => {

@@ -154,10 +154,8 @@ impl<T> Ring<T> {
         look: impl Fn(&Slots<T>, u64) -> Look,
         stuck: impl Fn(&Self, u64, &mut Patience) -> Option<u64>,
     ) -> Option<u64> {
-        let position = cursor.word.load(Relaxed);
-        if look(&self.slots, position) == Look::Ready
-            && cursor.word.compare_exchange(position, self.slots.next(position), Relaxed, Relaxed).is_ok()
-        {
+        let position = cursor.guess();
+        if look(&self.slots, position) == Look::Ready && cursor.advance(position, self.slots.next(position)) {
             return Some(position);
         }
         self.claim_many(cursor, 1, look, stuck).map(|(position, _)| position)
@@ -187,13 +185,11 @@ impl<T> Ring<T> {
                 ready += 1;
             }
             if ready > 0 {
-                match cursor.word.compare_exchange_weak(position, end, Relaxed, Relaxed) {
-                    Ok(_) => return Some((position, ready)),
-                    Err(now) => {
-                        position = now;
-                        patience.retry();
-                    }
+                if cursor.advance(position, end) {
+                    return Some((position, ready));
                 }
+                patience.retry();
+                position = cursor.word.load(Relaxed);
             } else if seen == Look::Ahead {
                 position = cursor.word.load(Relaxed);
             } else {
