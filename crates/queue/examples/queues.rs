@@ -7,8 +7,8 @@
 //! ```
 //!
 //! It counts the primes below twenty million. A producer cuts its half of the numbers into chunks; a worker takes a
-//! chunk, cuts it into tasks for its own queue, and runs them. A worker with nothing to do robs the other. The number of
-//! primes is known, so the program checks its own work and ends with an error if a task was lost or done twice.
+//! chunk, cuts it into tasks for its own queue, and runs them. A worker with nothing to do robs the other. The number
+//! of primes is known, so the program checks its own work and ends with an error if a task was lost or done twice.
 //!
 //! ```sh
 //! cargo run --release --example queues -p millpond-queue

@@ -119,7 +119,12 @@ mod make {
         pub(crate) const fn new() -> Self {
             Self
         }
-        pub(crate) fn linger(&self, _position: u64, _pauses_max: u32, _gained: impl FnOnce() -> usize) -> bool {
+        pub(crate) fn linger(
+            &self,
+            _position: u64,
+            _pauses_max: u32,
+            _gained: impl FnOnce() -> usize,
+        ) -> bool {
             false
         }
     }

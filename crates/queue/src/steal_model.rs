@@ -172,3 +172,26 @@ fn a_thief_sees_the_pushes_behind_every_claim() {
         assert_each_once(seen, &[1, 2]);
     });
 }
+
+#[test]
+fn empty_is_never_said_while_an_item_waits() {
+    explore(2, || {
+        let queue = StealQueue::new();
+        push(&queue, 1);
+        push(&queue, 2);
+        let robbers = [queue.stealer(), queue.stealer()].map(|thief| {
+            thread::spawn(move || match thief.steal() {
+                Steal::Success(parcel) => Some(parcel.open()),
+                Steal::Retry => None,
+                Steal::Empty => {
+                    panic!("two items were there for two thieves, and one was told there was none")
+                }
+            })
+        });
+        // Needs a new buffer, unless the first item's thief has left.
+        push(&queue, 3);
+        let mut seen: Vec<u32> = robbers.into_iter().filter_map(|robber| robber.join().unwrap()).collect();
+        seen.extend(rest(&queue));
+        assert_each_once(seen, &[1, 2, 3]);
+    });
+}
