@@ -176,7 +176,7 @@ impl<T> Gate<T> {
             consumer_wakes: CachePadded::new(AtomicU32::new(0)),
             producer_wakes: CachePadded::new(AtomicU32::new(0)),
             slots: Slots::with_capacity(config.capacity)?,
-            meter: Meter::new(config.capacity, config.measure_every),
+            meter: Meter::new(config.capacity, config.measure_every)?,
             spins: config.spins,
         })
     }

@@ -37,9 +37,10 @@ pub struct GateStats {
 #[cfg(not(any(loom, shuttle)))]
 mod make {
     use super::{Duration, GateStats};
-    use crate::slots::is_before;
+    use crate::slots::{CapacityError, is_before};
     use crate::sync::{AtomicU64, Ordering::Relaxed};
     use alloc::boxed::Box;
+    use alloc::vec::Vec;
     use crossbeam_utils::CachePadded;
     use std::time::Instant;
 
@@ -70,15 +71,20 @@ mod make {
     }
 
     impl Meter {
-        pub(crate) fn new(capacity: usize, measure_every: u32) -> Self {
-            let arrivals = if measure_every == 0 { 0 } else { capacity };
-            Self {
+        pub(crate) fn new(capacity: usize, measure_every: u32) -> Result<Self, CapacityError> {
+            let mut arrivals = Vec::new();
+            if measure_every != 0 {
+                let out_of_memory = |_| CapacityError::OutOfMemory { asked: capacity };
+                arrivals.try_reserve_exact(capacity).map_err(out_of_memory)?;
+                arrivals.extend((0..capacity).map(|_| AtomicU64::new(0)));
+            }
+            Ok(Self {
                 start: Instant::now(),
                 unmeasured_mask: match measure_every {
                     0 => u64::MAX,
                     often => u64::from(often).next_power_of_two() - 1,
                 },
-                arrivals: (0..arrivals).map(|_| AtomicU64::new(0)).collect(),
+                arrivals: arrivals.into_boxed_slice(),
                 depth: CachePadded::new(Depth { record_from: AtomicU64::new(0), len_max: AtomicU64::new(0) }),
                 waits: CachePadded::new(Waits {
                     count: AtomicU64::new(0),
@@ -86,7 +92,7 @@ mod make {
                     nanoseconds_max: AtomicU64::new(0),
                 }),
                 rejected: CachePadded::new(AtomicU64::new(0)),
-            }
+            })
         }
 
         /// A value arrives at a slot. Says whether its wait is measured.
@@ -151,13 +157,14 @@ mod make {
 #[cfg(any(loom, shuttle))]
 mod make {
     use super::GateStats;
+    use crate::slots::CapacityError;
 
     /// A model has no clock.
     pub(crate) struct Meter;
 
     impl Meter {
-        pub(crate) fn new(_capacity: usize, _measure_every: u32) -> Self {
-            Self
+        pub(crate) fn new(_capacity: usize, _measure_every: u32) -> Result<Self, CapacityError> {
+            Ok(Self)
         }
         pub(crate) fn arrives(&self, _index: usize, _position: u64, _somebody_sleeps: bool) -> bool {
             false

@@ -53,7 +53,7 @@ const ONE_POP: u64 = 1 << 32;
 /// What came of an attempt to steal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steal<T> {
-    /// There was nothing to take.
+    /// There was nothing to take, or no room for it in the thief's own queue.
     Empty,
     /// Somebody else was faster; there may be more.
     Retry,
