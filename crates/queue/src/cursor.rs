@@ -1,8 +1,9 @@
 //! A queue's end: the word that says which position is next, a guess at it, and how long a fruitless look lingers.
 //!
-//! Reading a word right after a compare-and-swap of it costs as much as the swap: the processor will not hand on what
-//! a locked instruction wrote before that has reached the cache. So whoever moves the word notes its new value beside
-//! it, and the next one starts from the note. It may be old, never too new; the swap finds out.
+//! Reading a word right after a compare-and-swap of it costs as much as the swap: the processor will not
+//! hand on what a locked instruction wrote before that has reached the cache. So whoever moves the word
+//! notes its new value beside it, and the next one starts from the note. It may be old, never too new; the
+//! swap finds out.
 //!
 //! When a consumer is as fast as its producer, it finds the queue empty after nearly every item. Each such look
 //! takes the cache lines the producer is working on away from it, and both crawl along at one transfer (here about
@@ -11,8 +12,8 @@
 //! lately, that is, if several items had come meanwhile. In a ping-pong, where at most one comes, it soon
 //! stops, but for one probe in [`PROBE_EVERY`]. The second fruitless look in a row never lingers.
 //!
-//! Guess and lingering are hints: they decide when and where a thread looks first, never what it may take. The models
-//! leave them out.
+//! Guess and lingering are hints: they decide when and where a thread looks first, never what it may take.
+//! The models leave them out.
 
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 
@@ -83,8 +84,8 @@ mod make {
             Self { fruitless_at: AtomicU64::new(u64::MAX), pauses: AtomicU32::new(0) }
         }
 
-        /// Lingers at `position`, if that is likely to pay, for at most `pauses_max` pauses. `gained` then counts what
-        /// there is to do. Returns whether it is worth looking again.
+        /// Lingers at `position`, if that is likely to pay, for at most `pauses_max` pauses. `gained` then
+        /// counts what there is to do. Returns whether it is worth looking again.
         pub(crate) fn linger(&self, position: u64, pauses_max: u32, gained: impl FnOnce() -> usize) -> bool {
             if self.fruitless_at.load(Relaxed) == position {
                 return false;
@@ -97,6 +98,7 @@ mod make {
                 }
                 pauses = PAUSES_PROBE;
             }
+            let pauses = pauses.min(pauses_max);
             for _ in 0..pauses {
                 core::hint::spin_loop();
             }

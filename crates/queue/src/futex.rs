@@ -2,8 +2,9 @@
 //!
 //! `wait` sleeps only if the word still holds what the caller saw, and the kernel checks that under its own lock,
 //! so a wake-up between the look and the sleep is never lost. Returns may be spurious: callers look again.
-//! On Linux this is the futex call. Elsewhere, and under the model checkers, one lock and one condition variable
-//! have the same contract, at the price of waking everybody.
+//! On 64-bit Linux this is the futex call (32-bit systems do not agree on the width of its clock).
+//! Elsewhere, and under the model checkers, one lock and one condition variable have the same contract, at
+//! the price of waking everybody.
 //!
 //! Not here: what the words mean (`gate.rs`, `wpol/`).
 
@@ -20,7 +21,7 @@ pub(crate) enum Scope {
     Shared,
 }
 
-#[cfg(all(target_os = "linux", not(any(loom, shuttle))))]
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(any(loom, shuttle))))]
 mod make {
     use super::{AtomicU32, Duration, Scope};
 
@@ -52,7 +53,7 @@ mod make {
     }
 }
 
-#[cfg(all(not(target_os = "linux"), not(any(loom, shuttle))))]
+#[cfg(not(any(all(target_os = "linux", target_pointer_width = "64"), loom, shuttle)))]
 mod make {
     use super::{AtomicU32, Duration, Scope};
     use core::sync::atomic::Ordering::Relaxed;
@@ -104,7 +105,9 @@ mod make {
     }
 
     /// The contract of the kernel: compare and lie down as one step. The sleeper lies down first and gets up
-    /// again if the word has changed, which comes to the same. A model has no clock, so a time-out never comes.
+    /// again if the word has changed, and a wake-up spent on it meanwhile is one
+    /// the kernel would have given to another, so the model is the stricter of the two. A model has no
+    /// clock, so a time-out never comes.
     pub(crate) fn wait(word: &AtomicU32, seen: u32, _timeout: Option<Duration>, _scope: Scope) {
         let me = thread::current().id();
         SLEEPERS.with_borrow_mut(|sleepers| sleepers.push((name(word), thread::current())));

@@ -31,10 +31,11 @@ use crate::cursor::Cursor;
 use crate::edge::{Edge, left_out};
 use crate::futex::{self, Scope};
 use crate::gate_meter::{GateStats, Meter};
-use crate::slots::{CapacityError, Look, POSITION_BITS, Patience, Slots};
+use crate::slots::{CapacityError, Look, POSITION_BITS, Patience, Slots, drop_all};
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 use alloc::vec::Vec;
 use core::fmt;
+use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::time::Duration;
 use crossbeam_utils::CachePadded;
 use std::time::Instant;
@@ -160,6 +161,8 @@ enum Stuck {
     /// The other side has to act first. The position where it was seen.
     Blocked(u64),
     Closed,
+    /// Another thread was stopped in the middle of its step for as long as the caller would wait.
+    OutOfTime,
 }
 
 impl<T> Gate<T> {
@@ -192,7 +195,8 @@ impl<T> Gate<T> {
         self.put_in(value, until(timeout))
     }
 
-    /// Adds a value if there is place now. A refusal because of [`Refusal::Full`] is counted as rejected.
+    /// Adds a value if there is place now. Should another thread be in the middle of its step at the same slot, it
+    /// waits for that step. A refusal because of [`Refusal::Full`] is counted as rejected.
     #[inline]
     pub fn try_enqueue(&self, value: T) -> Result<(), Refusal<T>> {
         let result = self.put_in(value, Until::Now);
@@ -213,7 +217,8 @@ impl<T> Gate<T> {
         self.take_out(until(timeout))
     }
 
-    /// Takes the oldest value if there is one now.
+    /// Takes the oldest value if there is one now. Should another thread be in the middle of its step at the same
+    /// slot, it waits for that step.
     #[inline]
     pub fn try_dequeue(&self) -> Result<T, NoValue> {
         self.take_out(Until::Now)
@@ -283,12 +288,13 @@ impl<T> Gate<T> {
     fn put_in(&self, value: T, until: Until) -> Result<(), Refusal<T>> {
         let mut waiting = Waiting::new(self.spins, until);
         loop {
-            match self.claim(&self.tail, Slots::look_free) {
+            match self.claim(&self.tail, until, Slots::look_free) {
                 Ok(word) => {
                     self.fill(word, value);
                     return Ok(());
                 }
                 Err(Stuck::Closed) => return Err(Refusal::Closed(value)),
+                Err(Stuck::OutOfTime) => return Err(Refusal::TimedOut(value)),
                 Err(Stuck::Blocked(position)) => match waiting.next(&self.tail, position, || self.free()) {
                     Next::LookAgain => {}
                     Next::GiveUp if matches!(until, Until::Now) => return Err(Refusal::Full(value)),
@@ -307,9 +313,10 @@ impl<T> Gate<T> {
     fn take_out(&self, until: Until) -> Result<T, NoValue> {
         let mut waiting = Waiting::new(self.spins, until);
         loop {
-            match self.claim(&self.head, Slots::look_full) {
+            match self.claim(&self.head, until, Slots::look_full) {
                 Ok(word) => return Ok(self.empty(word)),
                 Err(Stuck::Closed) => return Err(NoValue::Closed),
+                Err(Stuck::OutOfTime) => return Err(NoValue::TimedOut),
                 Err(Stuck::Blocked(position)) => match waiting.next(&self.head, position, || self.len()) {
                     Next::LookAgain => {}
                     Next::GiveUp if matches!(until, Until::Now) => return Err(NoValue::Empty),
@@ -360,7 +367,7 @@ impl<T> Gate<T> {
 
     /// Claims the next position of one end and takes one sleeper, if any, off its word. Returns the word as it was.
     #[inline(always)]
-    fn claim(&self, end: &Cursor, look: impl Fn(&Slots<T>, u64) -> Look) -> Result<u64, Stuck> {
+    fn claim(&self, end: &Cursor, until: Until, look: impl Fn(&Slots<T>, u64) -> Look) -> Result<u64, Stuck> {
         let word = end.guess();
         // Nobody asleep, not closed: the word is the position.
         if word <= POSITION
@@ -369,11 +376,16 @@ impl<T> Gate<T> {
         {
             return Ok(word);
         }
-        self.claim_slowly(end, look)
+        self.claim_slowly(end, until, look)
     }
 
     #[inline(never)]
-    fn claim_slowly(&self, end: &Cursor, look: impl Fn(&Slots<T>, u64) -> Look) -> Result<u64, Stuck> {
+    fn claim_slowly(
+        &self,
+        end: &Cursor,
+        until: Until,
+        look: impl Fn(&Slots<T>, u64) -> Look,
+    ) -> Result<u64, Stuck> {
         let writing = core::ptr::eq(end, &*self.tail);
         let mut word = end.word.load(Relaxed);
         let mut patience = Patience::new();
@@ -399,6 +411,9 @@ impl<T> Gate<T> {
                     if let Some(stuck) = self.stuck(writing, position) {
                         return Err(stuck);
                     }
+                    if matches!(until, Until::Deadline(deadline) if Instant::now() >= deadline) {
+                        return Err(Stuck::OutOfTime);
+                    }
                     patience.wait();
                     word = end.word.load(Relaxed);
                 }
@@ -422,6 +437,22 @@ impl<T> Gate<T> {
             Some(Stuck::Closed)
         } else {
             Some(Stuck::Blocked(position))
+        }
+    }
+
+    /// As `dequeue_timeout`, but its time runs out as soon as it lies down: a model has no clock to wait for.
+    #[cfg(all(test, any(loom, shuttle)))]
+    pub(crate) fn dequeue_out_of_time(&self) -> Result<T, NoValue> {
+        match self.claim(&self.head, Until::Forever, Slots::look_full) {
+            Ok(word) => Ok(self.empty(word)),
+            Err(Stuck::Blocked(position)) => {
+                let empty = |tail| tail == position;
+                if self.sleep(&self.tail, empty, &self.consumer_wakes, Some(Instant::now())) {
+                    return self.try_dequeue();
+                }
+                Err(NoValue::TimedOut)
+            }
+            Err(_) => Err(NoValue::Closed),
         }
     }
 
@@ -571,7 +602,7 @@ impl Waiting {
         Next::LookAgain
     }
 
-    /// After a wake-up the wait begins anew; when time ran out there is one last look.
+    /// After a wake-up one look follows, and sleep again if that is in vain; when time ran out, one last look.
     fn slept(&mut self, woken: bool) {
         if !woken {
             self.until = Until::Deadline(Instant::now());
@@ -587,9 +618,13 @@ fn until(timeout: Duration) -> Until {
 impl<T> Drop for Gate<T> {
     fn drop(&mut self) {
         // Everything accepted and not taken is dropped here, once.
-        drop(self.close_and_drain());
+        drop_all(|| self.try_dequeue().ok());
     }
 }
+
+// A panic of a user's code cannot leave a gate half changed: none runs between two of its steps.
+impl<T> UnwindSafe for Gate<T> {}
+impl<T> RefUnwindSafe for Gate<T> {}
 
 impl<T> fmt::Debug for Gate<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,8 +3,9 @@
 //! Reading a clock costs more than passing a value, so the wait is measured for one value in
 //! `measure_every`, and for every value while somebody sleeps, which is whenever traffic is light. The time
 //! of arrival stands beside the slots, and the slot's mark tells the reader that it is there. The depth is
-//! exact, though it is not computed for every value: as long as a value is written no further from a known
-//! place of the head than the record, it cannot be a new one.
+//! not computed for every value: as long as a value is written no further from a known place of the head
+//! than the record, it cannot be a new one. It is never more than the truth; a peak shorter than the push
+//! that made it may be missed.
 //!
 //! Nothing here decides anything. The models leave it out.
 
@@ -18,7 +19,7 @@ pub struct GateStats {
     pub len: usize,
     /// How many may wait.
     pub capacity: usize,
-    /// The most that ever waited at once.
+    /// The most that were seen to wait at once.
     pub len_max: usize,
     /// How many were taken in since the start.
     pub enqueued: u64,

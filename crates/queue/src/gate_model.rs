@@ -142,3 +142,18 @@ fn two_producers_and_a_consumer_pass_everything_through_one_slot() {
         assert_eq!(taken, [Some(1), Some(2)]);
     });
 }
+
+#[test]
+fn one_whose_time_runs_out_takes_its_wake_up_along_and_loses_nothing() {
+    explore(2, || {
+        let gate = gate(2);
+        let hasty = start(&gate, |gate| gate.dequeue_out_of_time().ok());
+        let patient = start(&gate, |gate| gate.dequeue());
+        assert_eq!(gate.enqueue(1), Ok(()));
+        assert_eq!(gate.enqueue(2), Ok(()));
+        let mut taken: Vec<u32> = hasty.join().unwrap().into_iter().chain(patient.join().unwrap()).collect();
+        taken.extend(gate.try_dequeue());
+        taken.sort_unstable();
+        assert_eq!(taken, [1, 2]);
+    });
+}

@@ -130,8 +130,12 @@ impl<T> GlobalQueue<T> {
     /// As [`pop`](Self::pop), and moves up to `max - 1` more items of the same lane to the end of `into`, as
     /// far as it has room. The oldest is the one returned.
     pub fn pop_batch(&self, turn: &mut LaneTurn, into: &StealQueue<T>, max: usize) -> Option<T> {
-        let room = into.reserve(max.saturating_sub(1));
+        if max == 0 {
+            return None;
+        }
         self.in_turn(turn).find_map(|lane| {
+            // Room for what there is, so that looking at an empty lane costs nothing.
+            let room = into.reserve((max - 1).min(lane.len()));
             let mut first = None;
             lane.pop_each(1 + room, |item| {
                 if first.is_none() {

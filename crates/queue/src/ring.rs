@@ -13,11 +13,12 @@
 
 use crate::cursor::Cursor;
 use crate::edge::left_out;
-use crate::slots::{CapacityError, Look, Patience, Slots};
+use crate::slots::{CapacityError, Look, Patience, Slots, drop_all};
 use crate::sync::Ordering::Relaxed;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
+use core::panic::{RefUnwindSafe, UnwindSafe};
 use crossbeam_utils::CachePadded;
 
 /// The longest lingering of a call that does not wait, in pauses of the processor: 0.1 to 1.5 µs, here 0.4.
@@ -87,7 +88,7 @@ impl<T> Ring<T> {
     }
 
     /// Moves values from the front of `from` to the end of the ring, as many as fit, and says how many. They
-    /// stay in order and, unless the ring runs full, together; what did not fit stays in `from`.
+    /// stay in order, though others' values may come between; what did not fit stays in `from`.
     pub fn push_batch(&self, from: &mut VecDeque<T>) -> usize {
         let mut pushed = 0;
         while !from.is_empty() {
@@ -103,8 +104,10 @@ impl<T> Ring<T> {
         pushed
     }
 
-    /// Moves at most `max` of the oldest values to the end of `into`, and says how many came.
+    /// Moves at most `max` of the oldest values, and at most a capacity of them, to the end of `into`, and says
+    /// how many came.
     pub fn pop_batch(&self, into: &mut Vec<T>, max: usize) -> usize {
+        let max = max.min(self.capacity());
         into.reserve(max.min(self.len()));
         self.pop_each(max, |value| into.push(value))
     }
@@ -135,7 +138,7 @@ impl<T> Ring<T> {
         self.len() == 0
     }
 
-    /// Whether the ring was full a moment ago.
+    /// Whether the ring seems full; like `len`, it may be stale. `push` knows.
     pub fn is_full(&self) -> bool {
         self.len() == self.capacity()
     }
@@ -250,18 +253,21 @@ impl<T> Claimed<'_, T> {
 
 impl<T> Drop for Claimed<'_, T> {
     fn drop(&mut self) {
-        while let Some(value) = self.next() {
-            drop(value);
-        }
+        drop_all(|| self.next());
     }
 }
 
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
         // Everything pushed and not popped is dropped here, once.
-        while self.pop().is_some() {}
+        drop_all(|| self.pop());
     }
 }
+
+// A panic of a user's code cannot leave a ring half changed: none runs between two of its steps, and a batch
+// interrupted by one is finished by `Claimed`.
+impl<T> UnwindSafe for Ring<T> {}
+impl<T> RefUnwindSafe for Ring<T> {}
 
 impl<T> fmt::Debug for Ring<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -29,8 +29,9 @@ pub(crate) static SLOT_PUBLISH: Edge = Edge::new("SLOT_PUBLISH");
 /// The reader is done with the slot's bytes before the writer of the next lap overwrites them.
 pub(crate) static SLOT_RECYCLE: Edge = Edge::new("SLOT_RECYCLE");
 
-/// Bits of a position. At a hundred million items a second it repeats after eight days; a repeat does harm only
-/// to a thread that slept through exactly that many items between two of its instructions.
+/// Bits of a position. At a hundred million items a second it repeats after eight days (four, if the capacity is
+/// just above a power of two); a repeat does harm only to a thread that slept through exactly that many items
+/// between two of its instructions.
 pub(crate) const POSITION_BITS: u32 = 46;
 const POSITION_MASK: u64 = (1 << POSITION_BITS) - 1;
 const FULL: u64 = 1;
@@ -283,7 +284,7 @@ impl Patience {
     #[inline]
     pub(crate) fn retry(&mut self) {
         let pauses = 1u32 << self.0.min(4);
-        self.0 += 1;
+        self.0 = self.0.saturating_add(1);
         for _ in 0..pauses {
             crate::sync::spin_loop();
         }
@@ -292,8 +293,28 @@ impl Patience {
     /// For a step that has to come from a certain thread.
     #[inline]
     pub(crate) fn wait(&mut self) {
-        if self.0 < 4 { self.retry() } else { crate::sync::yield_now() }
+        match self.0 {
+            0..4 => self.retry(),
+            4..68 => {
+                self.0 += 1;
+                crate::sync::yield_now();
+            }
+            // It has been without a processor for long: stop asking for one in its place.
+            _ => crate::sync::nap(),
+        }
     }
+}
+
+/// Drops what `next` gives until it gives nothing, also when one of the values panics while it is dropped.
+pub(crate) fn drop_all<T>(next: impl FnMut() -> Option<T>) {
+    struct Rest<T, F: FnMut() -> Option<T>>(F);
+    impl<T, F: FnMut() -> Option<T>> Drop for Rest<T, F> {
+        fn drop(&mut self) {
+            while (self.0)().is_some() {}
+        }
+    }
+    let mut rest = Rest(next);
+    while (rest.0)().is_some() {}
 }
 
 #[inline(always)]

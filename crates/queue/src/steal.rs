@@ -23,6 +23,7 @@
 //! Not here: whom to rob and how often (the pool's business), items from outside (`global.rs`).
 
 use crate::edge::{Edge, left_out};
+use crate::slots::drop_all;
 use crate::steal_buffer::Buffer;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, UnsafeCell};
 use alloc::boxed::Box;
@@ -30,6 +31,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::fmt;
+use core::marker::PhantomData;
+use core::panic::{RefUnwindSafe, UnwindSafe};
 use crossbeam_utils::CachePadded;
 
 /// A pushed item's bytes travel to the thief who counts it.
@@ -41,6 +44,8 @@ static STEAL_CLAIM: Edge = Edge::new("STEAL_CLAIM");
 pub const STEAL_CAPACITY_MAX: usize = 1 << 26;
 /// The smallest buffer.
 const CAPACITY_MIN: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 64 };
+/// A buffer of which no more than this part is used is halved.
+const SHRINK_AT: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 8 };
 /// The most items one claim takes, so that a thief is soon done copying.
 const STEAL_MAX: u32 = 256;
 /// Old buffers still being copied from, beyond which the buffer is not shrunk.
@@ -51,6 +56,7 @@ const GENERATION: u64 = 1 << 31;
 const ONE_POP: u64 = 1 << 32;
 
 /// What came of an attempt to steal.
+#[must_use = "a success holds an item"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steal<T> {
     /// There was nothing to take, or no room for it in the thief's own queue.
@@ -83,8 +89,8 @@ struct Shared<T> {
 
 /// The owner's line: read by thieves.
 struct Bottom<T> {
-    /// How many pushes there have been, doubled, plus the generation of the buffer they went to. A pop does not take
-    /// it back: it counts in the claim word.
+    /// How many pushes there have been, doubled, plus the generation of the buffer they went to. A pop does
+    /// not take it back: it counts in the claim word.
     pushes: AtomicU32,
     /// The buffer of generation 0 and of generation 1; only the one the claim word names may be followed.
     buffers: [AtomicPtr<Buffer<T>>; 2],
@@ -120,7 +126,7 @@ pub struct StealQueue<T> {
     claim_seen: Cell<u64>,
     /// Pushes may go on until bottom reaches this position.
     room: Cell<u32>,
-    /// A pop that leaves fewer than this many items shrinks the buffer.
+    /// A pop that finds no more than this many items shrinks the buffer.
     shrink_below: Cell<u32>,
     buffer: Cell<*const Buffer<T>>,
     /// Where `top` was when the buffer was installed, and what the owner itself has taken from the top since.
@@ -212,7 +218,8 @@ impl<T> StealQueue<T> {
         // Thieves can only make more room meanwhile.
         let count = count.min(self.limit() - self.len());
         if (distance(self.bottom(), self.room.get()) as usize) < count {
-            self.make_room(count as u32);
+            let made = self.make_room(count as u32);
+            debug_assert!(made, "below the limit there is always room to be made");
         }
         count
     }
@@ -273,8 +280,9 @@ impl<T> StealQueue<T> {
 
     /// Claims one item, if there is one, by changing the claim word to `taken`. Returns the word as it was.
     ///
-    /// The owner guesses that the word is still as it left it, which saves it a look. `top` never moves
-    /// back, so a queue that was empty by the old word is empty.
+    /// The owner guesses that the word is still as it left it, which saves it a look. `top` moves only forward,
+    /// and the guess is less than a round of the positions old: bottom never passes `room`, which is a capacity
+    /// from the `top` that `refresh_room` or `install` saw last. So a queue that was empty by the guess is empty.
     #[inline(always)]
     fn take(&self, bottom: u32, taken: impl Fn(u64) -> u64) -> Option<u64> {
         loop {
@@ -332,7 +340,8 @@ impl<T> StealQueue<T> {
         // Read after `copied`: every claim counted there shows in `top`. If the two agree, the claims
         // counted are all the claims there have been below `top`, so no cell below it is being copied from
         // any more.
-        let top = top(self.shared.claim.load(Relaxed));
+        self.claim_seen.set(self.shared.claim.load(Relaxed));
+        let top = top(self.claim_seen.get());
         let claimed = distance(self.buffer_base.get(), top);
         if distance(claimed, copied) == 0 || left_out("STEAL_REUSE_WAITS_FOR_COPIES") {
             self.room.set(top.wrapping_add(self.buffer_ref().capacity()) & TOP_MASK as u32);
@@ -361,6 +370,11 @@ impl<T> StealQueue<T> {
         let bottom = self.bottom();
         let mut claim = self.shared.claim.load(Relaxed);
         let first = top(claim);
+        assert!(distance(first, bottom) <= capacity, "the new buffer holds what is waiting");
+        self.shared.retired.with_mut(|retired| {
+            // SAFETY: `retired` is the owner's, and this is the owner. Room now: nothing may fail after the swap.
+            unsafe { &mut *retired }.reserve(1);
+        });
         // SAFETY: the positions from top to bottom hold items in the old buffer, which thieves only read;
         // nobody but this thread knows the new one. Items claimed meanwhile leave bits in the new buffer
         // that nobody will ever read.
@@ -387,7 +401,7 @@ impl<T> StealQueue<T> {
         self.buffer_base.set(top(claim));
         self.taken_oldest.set(0);
         self.room.set(top(claim).wrapping_add(capacity) & TOP_MASK as u32);
-        self.shrink_below.set(if capacity > CAPACITY_MIN { capacity / 8 } else { 0 });
+        self.shrink_below.set(if capacity > CAPACITY_MIN { capacity / SHRINK_AT } else { 0 });
         self.free_retired();
     }
 
@@ -419,16 +433,16 @@ impl<T> Stealer<T> {
             Steal::Empty => Steal::Empty,
             Steal::Retry => Steal::Retry,
             Steal::Success(spoils) => {
-                // SAFETY: the claim covers this position and it is read once.
-                let item = unsafe { spoils.buffer.read(spoils.first) };
+                // SAFETY: one item was claimed, and it is taken here, once.
+                let item = unsafe { spoils.first() };
                 spoils.leave();
                 Steal::Success(item)
             }
         }
     }
 
-    /// Moves the older half of the items, at most 256, to the end of `into`, and says how many. One item is
-    /// a half of one. Into its own queue nothing is moved.
+    /// Moves the older half of the items, at most 256 and as far as `into` may grow, to the end of `into`, and
+    /// says how many. One item is a half of one. Into its own queue nothing is moved.
     pub fn steal_half(&self, into: &StealQueue<T>) -> Steal<usize> {
         if Arc::ptr_eq(&self.shared, &into.shared) {
             return Steal::Empty;
@@ -458,8 +472,8 @@ impl<T> Stealer<T> {
             Steal::Empty => return Steal::Empty,
             Steal::Retry => return Steal::Retry,
         };
-        // SAFETY: the claim covers this position; `move_to` starts behind it.
-        let item = unsafe { spoils.buffer.read(spoils.first) };
+        // SAFETY: it is taken here, once: `move_to` starts behind it.
+        let item = unsafe { spoils.first() };
         spoils.move_to(into, 1);
         Steal::Success(item)
     }
@@ -505,27 +519,41 @@ impl<T> Stealer<T> {
         if self.shared.claim.compare_exchange(claim, taken, STEAL_CLAIM.release(), Relaxed).is_err() {
             return Steal::Retry;
         }
-        // SAFETY: the swap succeeded, so the word was still the one that names this buffer, and from that
-        // moment on the claim is counted: the owner frees the buffer only after `leave`.
-        Steal::Success(Spoils { buffer: unsafe { &*buffer }, first: top(claim), count })
+        Steal::Success(Spoils { buffer, first: top(claim), count, shared: PhantomData })
     }
 }
 
 /// Items claimed and not yet copied. The buffer stays until `leave`.
 struct Spoils<'a, T> {
-    buffer: &'a Buffer<T>,
+    buffer: *const Buffer<T>,
     first: u32,
     count: u32,
+    shared: PhantomData<&'a Shared<T>>,
 }
 
 impl<T> Spoils<'_, T> {
+    /// The oldest of the items.
+    ///
+    /// # Safety
+    /// It is taken once.
+    unsafe fn first(&self) -> T {
+        // SAFETY: the swap that made the claim succeeded, so the word was still the one that names this buffer,
+        // and from that moment on the claim is counted: the owner frees the buffer only after `leave`.
+        let buffer = unsafe { &*self.buffer };
+        // SAFETY: the claim covers this position, and by the caller's word it is read once.
+        unsafe { buffer.read(self.first) }
+    }
+
     /// Moves the items from the `skip`th on to the bottom of `into`, where `reserve` made place, and leaves.
     fn move_to(self, into: &StealQueue<T>, skip: u32) {
         let count = self.count - skip;
         let from = self.first.wrapping_add(skip) & TOP_MASK as u32;
+        debug_assert!(distance(into.bottom(), into.room.get()) >= count);
+        // SAFETY: as in `first`, the buffer stays until `leave`.
+        let buffer = unsafe { &*self.buffer };
         // SAFETY: the claim covers these positions here; in `into` the positions from bottom on are vacant,
         // `reserve` saw to it, and this thread is the owner of `into`, since it holds its handle.
-        unsafe { self.buffer.move_to(from, into.buffer_ref(), into.bottom(), count) };
+        unsafe { buffer.move_to(from, into.buffer_ref(), into.bottom(), count) };
         self.leave();
         if count > 0 {
             into.publish(count);
@@ -533,7 +561,9 @@ impl<T> Spoils<'_, T> {
     }
 
     fn leave(self) {
-        self.buffer.add_copied(self.count);
+        // SAFETY: the claim is this thread's and not yet given up; `self` is used up, so nothing of the buffer
+        // is touched afterwards.
+        unsafe { Buffer::add_copied(self.buffer, self.count) };
     }
 }
 
@@ -552,10 +582,11 @@ impl<T> Drop for Shared<T> {
         // SAFETY: the claim word names the installed buffer, which came from `Box::into_raw` and is freed
         // here alone.
         let buffer = unsafe { Box::from_raw(buffer) };
-        for offset in 0..count {
+        let mut positions = (0..count).map(|offset| top(claim).wrapping_add(offset) & TOP_MASK as u32);
+        drop_all(|| {
             // SAFETY: the positions from top to bottom hold items that nobody has claimed; each is read once.
-            drop(unsafe { buffer.read(top(claim).wrapping_add(offset) & TOP_MASK as u32) });
-        }
+            positions.next().map(|position| unsafe { buffer.read(position) })
+        });
         self.retired.with_mut(|retired| {
             // SAFETY: this is the last to leave, so the list is its own.
             for (buffer, _) in unsafe { &mut *retired }.drain(..) {
@@ -565,6 +596,12 @@ impl<T> Drop for Shared<T> {
         });
     }
 }
+
+// A panic of a user's code cannot leave a queue half changed: none runs between two of its steps.
+impl<T> UnwindSafe for StealQueue<T> {}
+impl<T> RefUnwindSafe for StealQueue<T> {}
+impl<T> UnwindSafe for Stealer<T> {}
+impl<T> RefUnwindSafe for Stealer<T> {}
 
 impl<T> fmt::Debug for StealQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -638,7 +675,7 @@ mod tests {
                 sum += queue.pop().unwrap_or(0);
                 sum += queue.pop_oldest().unwrap_or(0);
                 sum += thief.steal().success().unwrap_or(0);
-                thief.steal_half(&own);
+                let _ = thief.steal_half(&own);
                 sum += core::iter::from_fn(|| own.pop()).sum::<u64>();
                 if round % 3 == 0 {
                     sum += core::iter::from_fn(|| queue.pop()).sum::<u64>();
@@ -647,6 +684,21 @@ mod tests {
             sum += core::iter::from_fn(|| queue.pop()).sum::<u64>();
             assert_eq!(sum, next * (next + 1) / 2, "position {position}, pops {pops}");
             assert_eq!(queue.capacity(), CAPACITY_MIN as usize, "an empty queue has given its memory back");
+        }
+    }
+
+    #[test]
+    fn an_owner_who_only_pushes_keeps_a_fresh_guess_of_the_claim_word() {
+        let queue = StealQueue::new();
+        let thief = queue.stealer();
+        for item in 0..10_000u64 {
+            assert_eq!(queue.push(item), Ok(()));
+            assert_eq!(thief.steal(), Steal::Success(item));
+            let behind = distance(top(queue.claim_seen.get()), queue.bottom());
+            assert!(
+                behind <= CAPACITY_MIN,
+                "a guess {behind} old would be mistaken after a round of positions"
+            );
         }
     }
 

@@ -78,28 +78,53 @@ impl<T> Buffer<T> {
         while done < count {
             let (from, to) = (from.wrapping_add(done), to.wrapping_add(done));
             let run = (count - done).min(self.run(from)).min(into.run(to));
-            self.cell(from).with(|source| {
-                into.cell(to).with_mut(|target| {
-                    // SAFETY: by the caller's word nobody writes the source cells and nobody else uses the
-                    // target cells; neither run passes the end of its buffer, and they are different
-                    // buffers, so they do not overlap.
-                    unsafe { core::ptr::copy_nonoverlapping(source, target, run as usize) };
-                });
-            });
+            // SAFETY: by the caller's word nobody writes the source cells and nobody else uses the target cells;
+            // neither run passes the end of its buffer, and they are different buffers, so they do not overlap.
+            unsafe { self.copy_run(from, into, to, run) };
             done += run;
         }
     }
 
-    /// How many cells from this position's on lie side by side. A model goes cell by cell, so that each is watched.
+    /// # Safety
+    /// As for `move_to`, and neither run of cells passes the end of its buffer.
+    #[cfg(not(any(loom, shuttle)))]
+    unsafe fn copy_run(&self, from: u32, into: &Self, to: u32, run: u32) {
+        // From the slices, not from one cell each: a pointer may be used for the cells it was made from only.
+        let source = self.cells.as_ptr().wrapping_add((from & self.mask) as usize);
+        let target = into.cells.as_ptr().wrapping_add((to & into.mask) as usize).cast_mut();
+        // SAFETY: the caller vouches for the cells, which may be written through a shared slice, being
+        // `UnsafeCell`s.
+        unsafe { core::ptr::copy_nonoverlapping(source, target, run as usize) };
+    }
+
+    /// # Safety
+    /// As for `move_to`; a model goes cell by cell, so that each is watched.
+    #[cfg(any(loom, shuttle))]
+    unsafe fn copy_run(&self, from: u32, into: &Self, to: u32, _run: u32) {
+        self.cell(from).with(|source| {
+            into.cell(to).with_mut(|target| {
+                // SAFETY: by the caller's word nobody writes the source cell and nobody else uses the target.
+                unsafe { core::ptr::copy_nonoverlapping(source, target, 1) };
+            });
+        });
+    }
+
+    /// How many cells from this position's on lie side by side.
     fn run(&self, position: u32) -> u32 {
         if cfg!(any(loom, shuttle)) { 1 } else { self.capacity() - (position & self.mask) }
     }
 
-    /// A thief has finished with `count` items. It must not touch the buffer afterwards: the owner may free it.
+    /// A thief has finished with `count` items.
+    ///
+    /// # Safety
+    /// The thief has claimed them and not said so yet, which keeps the buffer alive. It does not touch the buffer
+    /// afterwards: the owner may free it while this call is still returning, hence the pointer.
     #[inline(always)]
-    pub(crate) fn add_copied(&self, count: u32) {
-        // STEAL_VACATE, thief's end (Release): its reads are over before the owner reuses the cells.
-        self.copied.fetch_add(count, STEAL_VACATE.release());
+    pub(crate) unsafe fn add_copied(buffer: *const Self, count: u32) {
+        // SAFETY: the claim keeps the buffer alive until the addition below; only the counter is borrowed.
+        let copied: &AtomicU32 = unsafe { &(*buffer).copied };
+        // STEAL_VACATE, thief's end (Release): its reads are over before the owner reuses or frees the cells.
+        copied.fetch_add(count, STEAL_VACATE.release());
     }
 
     /// How many items thieves have finished with.

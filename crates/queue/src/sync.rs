@@ -56,6 +56,15 @@ mod make {
         #[cfg(not(feature = "std"))]
         core::hint::spin_loop();
     }
+
+    /// Leaves the processor to others for a while.
+    #[cold]
+    pub(crate) fn nap() {
+        #[cfg(feature = "std")]
+        std::thread::sleep(core::time::Duration::from_micros(50));
+        #[cfg(not(feature = "std"))]
+        core::hint::spin_loop();
+    }
 }
 
 #[cfg(all(loom, not(shadow)))]
@@ -161,6 +170,10 @@ mod make_loom {
     pub(crate) fn yield_now() {
         thread::yield_now();
     }
+
+    pub(crate) fn nap() {
+        thread::yield_now();
+    }
 }
 
 #[cfg(shuttle)]
@@ -192,6 +205,10 @@ mod make {
     }
 
     pub(crate) fn yield_now() {
+        thread::yield_now();
+    }
+
+    pub(crate) fn nap() {
         thread::yield_now();
     }
 }
