@@ -107,7 +107,7 @@ structure! {
         MASK: U32 @ 28, "capacity - 1";
         ALLOCATED: U32 @ 32, "slots taken, approximate";
         FEATURES: U32 @ 36, "feature bits: 1 tagged free list, 2 slot 0 is never free, 8 escaped zero entry";
-        SLOTS_BASE: U32 @ 40, "offset of the first slot from the region's start, 64 + 8 x capacity";
+        SLOTS_BASE: U32 @ 40, "offset, not an address: of the first slot from the region's start, 64 + 8 x capacity";
         POISON: U32 @ 44, "not 0 once a peer found values nobody may write";
         FREE_LIST: U64 @ 48, "low half: first free slot or 0xFFFFFFFF; high half: tag, +1 by every change";
         SEGMENT: U64 @ 56, "segment id, 0 when unused";
@@ -148,7 +148,7 @@ structure! {
         RESERVED: U32 @ 0x34, "0";
         CHECKSUM: U32 @ 0x38, "CRC-32C of bytes 0x00 to 0x37";
         LIFE: U32 @ 0x40, "0 blank, 1 building, 2 ready, 3 closed, 4 poisoned";
-        REAPER: U32 @ 0x44, "attach index + 1 of the peer that sweeps, 0 for none";
+        REAPER: U32 @ 0x44, "tag 31-16, +1 by every take; attach index + 1 of the peer that sweeps 15-0, 0 for none";
         SWEPT: U64 @ 0x48, "time of the last sweep, the reaper's clock";
         NEXT_TASK: U64 @ 0x50, "task ids given out so far";
     }
@@ -169,10 +169,9 @@ structure! {
 structure! {
     /// Attach record of version 2: one per peer.
     V2_RECORD = v2_record, 0x40 bytes {
-        STATE: U32 @ 0x00, "0 free, 1 live, 2 being reaped";
+        STATE: U32 @ 0x00, "epoch 31-8, +1 by every attach; state 7-0: 0 free, 1 live, 2 being reaped";
         PID: U32 @ 0x04, "process id, for people and not for decisions";
         STARTED: U64 @ 0x08, "start time of the process";
-        EPOCH: U64 @ 0x10, "+1 by every attach";
         HEARTBEAT: U64 @ 0x18, "last sign of life, monotonic nanoseconds";
         UID: U32 @ 0x20, "user id";
         WAITING: U32 @ 0x24, "1 while the peer is counted in some waiter count";
@@ -267,22 +266,23 @@ const fn is_sound(structure: &Structure) -> bool {
     end <= structure.bytes && structure.bytes.is_multiple_of(8)
 }
 
-/// The atomic words of one structure at `base`, of which `bytes` belong to it: (offset, width). What a model
-/// region is made of.
-#[cfg(all(test, any(loom, shuttle)))]
-pub(crate) fn words(structure: &Structure, base: usize, bytes: usize) -> alloc::vec::Vec<(usize, usize)> {
-    let mut words = alloc::vec::Vec::new();
-    for field in structure.fields {
-        match field.kind {
+/// The atomic words of one structure at `base`, of which `bytes` belong to it: (offset, width). Every access to them
+/// has exactly this width, in the product as in a model region, which is made of this list.
+pub(crate) fn words(
+    structure: &Structure,
+    base: usize,
+    bytes: usize,
+) -> impl Iterator<Item = (usize, usize)> + use<> {
+    structure.fields.iter().flat_map(move |field| {
+        let (width, end) = match field.kind {
             // A pair of halves is one word.
-            Kind::U16 if field.offset.is_multiple_of(4) => words.push((base + field.offset, 4)),
-            Kind::U16 => {}
-            Kind::U32 => words.push((base + field.offset, 4)),
-            Kind::U64 => words.push((base + field.offset, 8)),
-            Kind::Bytes => words.extend((field.offset..bytes).step_by(8).map(|at| (base + at, 8))),
-        }
-    }
-    words
+            Kind::U16 if !field.offset.is_multiple_of(4) => (4, field.offset),
+            Kind::U16 | Kind::U32 => (4, field.offset + 4),
+            Kind::U64 => (8, field.offset + 8),
+            Kind::Bytes => (8, bytes),
+        };
+        (field.offset..end).step_by(width).map(move |at| (base + at, width))
+    })
 }
 
 #[cfg(test)]

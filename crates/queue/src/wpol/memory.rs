@@ -2,7 +2,8 @@
 //!
 //! Everything the protocols read or write in a region goes through [`Memory`], and every access is atomic, payload
 //! copies included. A peer that breaks the protocol can therefore spoil data but cannot cause a data race, and no
-//! Rust reference to plain shared bytes ever exists. The owned kind is zeroed heap; the borrowed kind is whatever
+//! Rust reference to plain shared bytes ever exists. No word is read with one width while it may be written with
+//! another: the tables of `layout.rs` give each its own. The owned kind is zeroed heap; the borrowed kind is whatever
 //! the caller maps: `mmap`, a `SharedArrayBuffer` behind WASM linear memory, a static. Length and alignment of the
 //! borrowed kind are checked, because a file may be shorter than its header claims.
 //!
@@ -25,7 +26,6 @@ mod make {
     use super::{ALIGNMENT, AtomicU32, AtomicU64, RegionError};
     use alloc::alloc::{Layout, alloc_zeroed, dealloc};
     use alloc::boxed::Box;
-    use alloc::vec::Vec;
     use core::fmt;
     use core::ptr::NonNull;
 
@@ -72,19 +72,6 @@ mod make {
             Ok(memory)
         }
 
-        /// A copy of every whole word, for people who look into a region. Peers may change it meanwhile.
-        pub fn to_bytes(&self) -> Vec<u8> {
-            let mut bytes = alloc::vec![0; self.len / 8 * 8];
-            self.copy_out(0, &mut bytes);
-            bytes
-        }
-
-        /// Overwrites one double word, as only a hostile peer would: for tests.
-        #[doc(hidden)]
-        pub fn overwrite(&self, offset: usize, word: u64) {
-            self.u64_at(offset).store(word, super::Ordering::Relaxed);
-        }
-
         /// Memory of the caller's, such as a mapping or WASM linear memory.
         ///
         /// # Errors
@@ -103,13 +90,23 @@ mod make {
             }
         }
 
-        /// Ties the life of `owner` (a mapping that unmaps itself, say) to this value.
-        #[must_use]
-        pub fn with_owner(mut self, owner: Box<dyn Send + Sync>) -> Self {
-            if matches!(self.keeper, Keeper::Caller) {
-                self.keeper = Keeper::Owner(owner);
-            }
-            self
+        /// As `from_raw`, for memory that lives as long as `owner` does: a mapping that unmaps itself, say. The
+        /// owner is dropped together with the returned value, or at once if the memory is refused.
+        ///
+        /// # Errors
+        /// As for `from_raw`.
+        ///
+        /// # Safety
+        /// As for `from_raw`, until `owner` is dropped.
+        pub unsafe fn from_owner(
+            base: *mut u8,
+            len: usize,
+            owner: Box<dyn Send + Sync>,
+        ) -> Result<Self, RegionError> {
+            // SAFETY: the caller promises for the owner's life what `from_raw` asks for, and the owner is kept.
+            let mut memory = unsafe { Self::from_raw(base, len) }?;
+            memory.keeper = Keeper::Owner(owner);
+            Ok(memory)
         }
 
         /// Bytes in all.
@@ -151,10 +148,20 @@ mod make {
             unsafe { AtomicU64::from_ptr(word.as_ptr().cast()) }
         }
 
-        /// Clears whole double words, for a region nobody else uses yet.
+        /// Clears whole double words, where nobody else looks yet.
         pub(crate) fn zero(&self, from: usize, to: usize) {
             for offset in (from..to).step_by(8) {
                 self.u64_at(offset).store(0, super::Ordering::Relaxed);
+            }
+        }
+
+        /// Clears the given (offset, width) words in their order, where others may be looking.
+        pub(crate) fn clear(&self, words: impl Iterator<Item = (usize, usize)>) {
+            for (offset, width) in words {
+                match width {
+                    4 => self.u32_at(offset).store(0, super::Ordering::Relaxed),
+                    _ => self.u64_at(offset).store(0, super::Ordering::Relaxed),
+                }
             }
         }
     }
@@ -228,6 +235,10 @@ mod make {
         pub(crate) fn zero(&self, _from: usize, _to: usize) {
             // A model region is born zeroed and used once.
         }
+
+        pub(crate) fn clear(&self, _words: impl Iterator<Item = (usize, usize)>) {
+            // As for `zero`.
+        }
     }
 }
 
@@ -284,9 +295,9 @@ mod tests {
     #[test]
     fn an_owner_lives_as_long_as_the_memory_it_owns() {
         let owner = alloc::sync::Arc::new(alloc::vec![0_u64; 8]);
+        let keeper = alloc::boxed::Box::new(alloc::sync::Arc::clone(&owner));
         // SAFETY: the vector is kept alive by the owner, and nothing reads it but the value.
-        let memory = unsafe { Memory::from_raw(owner.as_ptr().cast_mut().cast(), 64) }.unwrap();
-        let memory = memory.with_owner(alloc::boxed::Box::new(alloc::sync::Arc::clone(&owner)));
+        let memory = unsafe { Memory::from_owner(owner.as_ptr().cast_mut().cast(), 64, keeper) }.unwrap();
         assert_eq!(alloc::sync::Arc::strong_count(&owner), 2);
         drop(memory);
         assert_eq!(alloc::sync::Arc::strong_count(&owner), 1);

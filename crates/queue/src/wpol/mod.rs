@@ -31,6 +31,8 @@ pub mod error;
 pub mod layout;
 mod memory;
 mod page;
+#[cfg(not(any(loom, shuttle)))]
+mod probe;
 mod retry;
 pub mod v1;
 mod v1_ring;
@@ -39,6 +41,7 @@ pub mod v2;
 mod v2_geometry;
 mod v2_peer;
 mod v2_reaper;
+mod v2_record;
 mod v2_region;
 mod v2_ring;
 mod v2_slots;
@@ -55,6 +58,8 @@ mod v1_ring_model;
 #[cfg(all(test, any(loom, shuttle)))]
 mod v1_slots_model;
 #[cfg(all(test, any(loom, shuttle)))]
+mod v2_reaper_model;
+#[cfg(all(test, any(loom, shuttle)))]
 mod v2_ring_model;
 #[cfg(all(test, any(loom, shuttle)))]
 mod v2_slots_model;
@@ -63,3 +68,6 @@ mod v2_wait_model;
 
 pub use error::RegionError;
 pub use memory::{ALIGNMENT, Memory};
+#[cfg(not(any(loom, shuttle)))]
+#[doc(hidden)]
+pub use probe::Probe;

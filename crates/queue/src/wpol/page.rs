@@ -82,10 +82,10 @@ layouts. The word at offset 4 says which one a region is, and each version refus
 | | version 1 | version 2 |
 |---|---|---|
 | for | threads, and peers that speak the published layout | processes of which any may be killed |
-| a stopped thread | can hold up all others | holds up nobody |
+| a stopped thread | can hold up all others | holds up sweeping if it was sweeping, and nothing else |
 | a killed process | wedges the ring; build a new region | is swept; nothing is lost but what it ran |
 | order | first in, first out | the same within each of 1 to 8 lanes |
-| answers | `Full` and `Empty` exact, `Busy` besides | `Full` and `Empty` exact |
+| answers | `Full` and `Empty` exact, `Busy` besides | exact for each ring; see the guarantee below |
 | batches, waiting, results, cancelling | no | yes |
 
 Common rules. Words are little-endian, the region starts at a multiple of 8, bytes that no table names are
@@ -108,7 +108,9 @@ const VERSION_1_LAYOUT: &str = "
 A ring entry is a u64: priority in the upper half, slot index in the lower, 0 for empty. The one entry that
 would be 0 although it is not empty, priority 0 with slot 0, is stored as `0x0000000080000000`; bit 31 is
 never part of an index, since the capacity is at most 2^25. Feature bit 8 announces this. In a region
-without that bit the pair is refused. All other entries are as published.
+without that bit the pair is refused. All other entries are as published. A peer that speaks the published
+layout and ignores feature bits reads that entry as slot 2^31, which it must refuse as out of range. The
+base of the slots is an offset from the region's start, since every process maps it elsewhere.
 ";
 
 const VERSION_1_PROTOCOL: &str = "
@@ -170,13 +172,16 @@ killed while it writes the result leaves the payload whole. Together they take a
 const VERSION_2_PROTOCOL: &str = "
 ### Steps of version 2
 
-Creation: CAS life 0 to 1, which decides between two creators; clear, build; life 2 last (release).
+Creation: CAS life 0 to 1, which decides between two creators; clear, build; the magic number (release), then
+life 2 last (release). A creator killed on the way leaves life 1 for good: take new memory. Memory whose
+magic number comes with another version is refused before the life word is looked at.
 
 Push: read tail (acquire) and the entry; d = sequence - 2 x lap, signed. d = 0: CAS the entry to (sequence +
 1, slot) (release), which is the whole push, then CAS tail + 1. d > 0: CAS tail + 1 for whoever did not,
 start again. d = -1: `Full`. Less: poison. Pop: the same with head and 2 x lap + 1; the CAS empties the
-entry. Batches go on with a private cursor and move the hint once. Both are bounded by twice the capacity
-plus 64, then `Contended`.
+entry. A d of more than 1024 although the hint has not moved: poison. Batches go on with a private cursor and
+move the hint once. The bound is 2 x capacity + 64 rounds, for batches 2 x (capacity + count) + 64, then
+`Contended`.
 
 Rings carry hints. What a slot is, its state word says, and every change of it is one CAS:
 
@@ -185,6 +190,7 @@ Rings carry hints. What a slot is, its state word says, and every change of it i
 | submit | FREE -> ALLOC with generation + 1, fill, ALLOC -> QUEUED | push to the lane |
 | start | pop from a lane, QUEUED -> RUNNING, or -> EXPIRED past its deadline | |
 | finish | RUNNING -> DONE or FAILED; -> FREE at once if nobody waits | wake who waits |
+| refuse | QUEUED -> FREE, if the lane was full | push to ring 0 |
 | cancel | QUEUED -> CANCELLED; the hint stays behind and means nothing | |
 | release | a final state -> FREE | push to ring 0 |
 | sweep | ALLOC of the dead -> FREE; RUNNING of the dead -> FAILED, or QUEUED with attempts + 1 | push the hint |
@@ -194,15 +200,24 @@ for, and pushes again the hint of a FREE or QUEUED slot that no ring lists and w
 changed since the last sweep. Only then the dead peer's attach record is free. One live peer sweeps at a
 time.
 
+Dying is found out outside the region, and the answer is old when it is used. So a reaper reads the record's
+word, asks, and CASes that very word from live to being reaped: if the peer has left and another has come,
+the epoch differs and nothing happens. The role's word carries a tag for the same reason. Where a record goes
+with a lock of its own, a peer locks before it attaches and unlocks after it has left. If the record is not
+free although the lock was had, its last owner died: unlock, let somebody sweep, try again.
+
 Waiting: waiters + 1, read the event word, look again, sleep while the event word is unchanged, at most 100
 ms. A notifier changes the waiter count by 0 after its push or pop, and if it was not 0 moves the event word
 and wakes. All lanes share the item words of lane 0. A ticket holder sleeps on its slot's completion word.
 
-Lanes: a peer's n-th take asks first the lane numbered by the trailing zeros of 1 + n modulo (2^lanes - 1),
+Lanes: a peer's n-th take asks first the lane numbered by the trailing zeros of 1 + (n mod (2^lanes - 1)),
 then the others by number. Lane k is thus asked first by 2^(lanes - 1 - k) of any 2^lanes - 1 takes, and no
 lane starves.
 
-Guarantee: lock-free and linearizable rings; no step of a killed or stopped process holds up another. A task
+Guarantee: lock-free and linearizable rings; no step of a killed or stopped process holds up another, except
+that a stopped reaper holds up sweeping. `Full` and `Empty` are exact for a ring, stale hints of cancelled
+tasks included: `LaneFull` counts them. `NoSlot`, and `Empty` of all lanes together, are not exact: a hint may
+be in somebody's hand, or lost until the next sweep. A task
 starts at most once with the death policy `Fail`, at least once with `Requeue`, and more than once only if
 its worker died. Exactly once, across crashes, does not exist. The sequence repeats after 2^31 laps, the
 generation after 2^32 uses of a slot.

@@ -79,7 +79,9 @@ impl Queue {
             }
             return Ok(queue);
         }
-        memory.zero(0, bytes);
+        // Attachers look at the header meanwhile, so it is cleared word by word, the magic number first.
+        memory.clear(layout::words(&layout::V1_HEADER, 0, header::BYTES));
+        memory.zero(header::BYTES, bytes);
         let set = |offset, value| memory.u32_at(offset).store(value, Relaxed);
         set(header::VERSION, VERSION);
         set(header::CAPACITY, capacity);
@@ -178,14 +180,18 @@ pub(super) fn check_length(memory: &Memory, expected: u64) -> Result<(), RegionE
     }
 }
 
+/// Every word of a region of this capacity: (offset, width).
+pub(super) fn words(capacity: u32) -> impl Iterator<Item = (usize, usize)> {
+    let base = slots_base(capacity);
+    let slots = (0..capacity as usize)
+        .flat_map(move |index| layout::words(&layout::V1_SLOT, base + index * slot::BYTES, slot::BYTES));
+    layout::words(&layout::V1_HEADER, 0, header::BYTES)
+        .chain((header::BYTES..base).step_by(V1_ENTRY_BYTES).map(|at| (at, V1_ENTRY_BYTES)))
+        .chain(slots)
+}
+
 /// A zeroed model region for a queue of this capacity.
 #[cfg(all(test, any(loom, shuttle)))]
 pub(super) fn model_memory(capacity: u32) -> Memory {
-    let base = slots_base(capacity);
-    let mut words = layout::words(&layout::V1_HEADER, 0, header::BYTES);
-    words.extend((header::BYTES..base).step_by(8).map(|at| (at, 8)));
-    for index in 0..capacity as usize {
-        words.extend(layout::words(&layout::V1_SLOT, base + index * slot::BYTES, slot::BYTES));
-    }
-    Memory::model(words, base + capacity as usize * slot::BYTES)
+    Memory::model(words(capacity), Queue::bytes_for(capacity).unwrap())
 }

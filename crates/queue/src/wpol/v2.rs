@@ -9,7 +9,7 @@
 //! | `v2_ring.rs` | how do indices travel without anybody able to stop the others? |
 //! | `v2_slots.rs` | what may happen to a slot, and who decides? |
 //! | `v2_wait.rs` | how does a peer sleep until there is something? |
-//! | `v2_region.rs` | who may build, open, close, attach? |
+//! | `v2_region.rs`, `v2_record.rs` | who may build, open, close, attach? |
 //! | `v2_peer.rs`, `v2_task.rs`, `v2_ticket.rs` | how is a task submitted, run, fetched? |
 //! | `v2_reaper.rs` | what happens to what the dead held? |
 
@@ -17,7 +17,8 @@ pub use super::error::{FinishError, StartError, SubmitError, SweepError, TicketE
 pub use super::v2_geometry::Config;
 pub use super::v2_peer::{Peer, Submission, lane_for};
 pub use super::v2_reaper::{DeathPolicy, Reaper, Sweep};
-pub use super::v2_region::{Census, Identity, Region};
+pub use super::v2_record::{Identity, Record};
+pub use super::v2_region::{Census, Region};
 pub use super::v2_task::Running;
 pub use super::v2_ticket::{Cancel, Progress, Ticket};
 pub use super::v2_wait::NAP_MAX;

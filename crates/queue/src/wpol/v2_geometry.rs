@@ -16,6 +16,7 @@ use super::layout::{
 use super::memory::Memory;
 use super::v2_ring::Ring;
 use crate::sync::Ordering::Relaxed;
+use alloc::vec::Vec;
 
 /// What a region is made for. Every number is a limit that is never passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +51,7 @@ impl Config {
 
 /// The smallest lane. Models need rings they can go around.
 const LANE_CAPACITY_MIN: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 64 };
-const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 2;
 const LINE: u64 = 128;
 
 /// A checked configuration with every offset, private to this process.
@@ -143,7 +144,7 @@ impl Geometry {
         Ok(geometry)
     }
 
-    /// Writes the header of a region that is being built.
+    /// Writes the header of a region that is being built, all but the magic number, which its caller writes last.
     pub(super) fn write(&self, memory: &Memory) {
         let mut words = [0; 16];
         words[header::MAGIC / 4] = layout::MAGIC;
@@ -163,6 +164,7 @@ impl Geometry {
                 at if at == header::TOTAL => memory.u64_at(at).store(self.total as u64, Relaxed),
                 at if at == header::SEGMENT => memory.u64_at(at).store(self.config.segment, Relaxed),
                 at if at == header::TOTAL + 4 || at == header::SEGMENT + 4 || at > header::CHECKSUM => {}
+                header::MAGIC => {}
                 at => memory.u32_at(at).store(word, Relaxed),
             }
         }
@@ -176,6 +178,11 @@ impl Geometry {
     /// The ring of a lane, if there is such a lane.
     pub(super) fn lane(&self, lane: u32) -> Option<Ring> {
         (lane < self.config.lanes).then(|| self.rings[1 + lane as usize])
+    }
+
+    /// The lane whose item words all lanes share. There is always one.
+    pub(super) fn first_lane(&self) -> Ring {
+        self.rings[1]
     }
 
     /// The free ring and every lane.
@@ -192,6 +199,23 @@ impl Geometry {
     /// Offset of an attach record, if there is such a record.
     pub(super) fn record(&self, index: u32) -> Option<usize> {
         (index < self.config.attach_records).then(|| self.records + index as usize * v2_record::BYTES)
+    }
+
+    /// Every word of the region: (offset, width).
+    pub(super) fn words(&self) -> Vec<(usize, usize)> {
+        let mut words: Vec<_> = layout::words(&layout::V2_HEADER, 0, header::BYTES).collect();
+        for ring in self.rings() {
+            words.extend(ring.words());
+        }
+        for base in (0..).map_while(|index| self.record(index)) {
+            words.extend(layout::words(&layout::V2_RECORD, base, v2_record::BYTES));
+        }
+        for base in (0..).map_while(|index| self.slot(index)) {
+            words.extend(layout::words(&layout::V2_SLOT, base, v2_slot::BYTES));
+            let payload = v2_slot::BYTES..self.config.slot_stride as usize;
+            words.extend(payload.step_by(8).map(|at| (base + at, 8)));
+        }
+        words
     }
 
     /// Bytes of payload and result together.
@@ -232,19 +256,7 @@ fn checksum(words: &[u32; 16]) -> u32 {
 #[cfg(all(test, any(loom, shuttle)))]
 pub(super) fn model_memory(config: Config) -> Memory {
     let geometry = Geometry::new(config).unwrap();
-    let mut words = layout::words(&layout::V2_HEADER, 0, header::BYTES);
-    for ring in geometry.rings() {
-        words.extend(ring.words());
-    }
-    for index in 0..config.attach_records {
-        words.extend(layout::words(&layout::V2_RECORD, geometry.record(index).unwrap(), v2_record::BYTES));
-    }
-    for index in 0..config.slots {
-        let base = geometry.slot(index).unwrap();
-        words.extend(layout::words(&layout::V2_SLOT, base, v2_slot::BYTES));
-        words.extend((v2_slot::BYTES..config.slot_stride as usize).step_by(8).map(|at| (base + at, 8)));
-    }
-    Memory::model(words, geometry.total)
+    Memory::model(geometry.words(), geometry.total)
 }
 
 #[cfg(test)]
@@ -265,6 +277,7 @@ mod tests {
         let geometry = Geometry::new(config).unwrap();
         let memory = Memory::heap(geometry.total).unwrap();
         geometry.write(&memory);
+        memory.u32_at(header::MAGIC).store(layout::MAGIC, Relaxed);
         let read = Geometry::read(&memory).unwrap();
         assert_eq!(read.config, config);
         assert_eq!(read.total, geometry.total);

@@ -12,6 +12,7 @@
 
 use super::error::{StartError, SubmitError};
 use super::layout::{v2_header as header, v2_record as record, v2_slot as slot};
+use super::v2_record::Claim;
 use super::v2_region::{Region, Shared};
 use super::v2_ring::{Ring, RingError};
 use super::v2_slots::{State, WPOL2_QUEUE, Word, route};
@@ -55,6 +56,8 @@ pub fn lane_for(priority: u32, lanes: u32) -> u32 {
 pub struct Peer {
     pub(super) shared: Arc<Shared>,
     pub(super) index: u32,
+    /// The record's word while it is this peer's.
+    live: Claim,
     /// Takes so far; which lane comes first is read off its bits.
     tick: Cell<u32>,
 }
@@ -63,8 +66,8 @@ pub struct Peer {
 const PIECE: usize = 32;
 
 impl Peer {
-    pub(super) fn new(shared: Arc<Shared>, index: u32) -> Self {
-        Self { shared, index, tick: Cell::new(1) }
+    pub(super) fn new(shared: Arc<Shared>, index: u32, live: Claim) -> Self {
+        Self { shared, index, live, tick: Cell::new(1) }
     }
 
     /// The number of the attach record.
@@ -116,16 +119,20 @@ impl Peer {
             return Err(SubmitError::Contended);
         }
         if !left_out("WPOL2_QUEUE_FIRST")
-            && let Err(refusal) = lane.push(&shared.memory, index)
+            && let Err(why) = lane.push(&shared.memory, index)
         {
-            shared.withdraw(index, base, queued, refusal)?;
+            let refusal = shared.refusal(why);
+            // If it cannot be taken back, a sweep has announced it meanwhile, and it is out.
+            if shared.give_free(index, base, queued) {
+                return Err(refusal);
+            }
         }
-        shared.notify(&shared.geometry.lane(0).unwrap_or(lane), Side::Items, 1);
+        shared.notify(&shared.geometry.first_lane(), Side::Items, 1);
         Ok(Ticket { slot: index, generation: queued.generation })
     }
 
-    /// Puts many tasks in, in order, until something is refused. Says how many went in and adds their tickets;
-    /// refuses only if none did.
+    /// Puts many tasks in, in order, until something is refused. Says how many went in, which are the first so many,
+    /// and adds their tickets in the same order; refuses only if none went in.
     pub fn submit_batch(
         &self,
         submissions: &[Submission<'_>],
@@ -152,53 +159,60 @@ impl Peer {
         tickets: &mut Vec<Ticket>,
     ) -> Result<usize, SubmitError> {
         let shared = &*self.shared;
-        let (mut indices, mut queued) = ([0; PIECE], Vec::with_capacity(piece.len()));
-        let mut refusal = None;
-        let mut ring = None;
-        for submission in piece {
-            let slot = shared.check(submission).and_then(|lane| {
-                ring = Some(lane);
-                shared.allocate(self.owner())
-            });
-            let (index, base, taken) = match slot {
-                Ok(slot) => slot,
-                Err(why) => {
-                    refusal = Some(why);
-                    break;
-                }
-            };
-            shared.fill(base, submission, self.owner());
-            let word = taken.becomes(State::Queued, 0);
-            // WPOL2_QUEUE, submitter's end, as in `submit`.
-            if !shared.change(base, taken, word, &WPOL2_QUEUE) {
-                refusal = Some(SubmitError::Contended);
-                break;
+        let Some(first) = piece.first() else { return Ok(0) };
+        let lane = shared.check(first)?;
+        let (taken, refusal) = self.fill_piece(piece);
+        // Each becomes QUEUED right before its push. So at most one is queued and unlisted when the lane is full,
+        // and no later one can be found by a sweep and run while an earlier one is refused.
+        let mut queued = 0;
+        if left_out("WPOL2_QUEUE_ONE_BY_ONE") {
+            queued = taken.len();
+            for (_, base, word) in &taken {
+                shared.change(*base, *word, word.becomes(State::Queued, 0), &WPOL2_QUEUE);
             }
-            indices[queued.len()] = index;
-            queued.push((index, base, word));
         }
-        let Some(lane) = ring.filter(|_| !queued.is_empty()) else {
-            return refusal.map_or(Ok(0), Err);
-        };
-        let (pushed, stopped) = match lane.push_batch(&shared.memory, &indices[..queued.len()]) {
-            Ok(pushed) => (pushed, RingError::Full),
-            Err(stopped) => (0, stopped),
-        };
-        let mut done = 0;
-        for (at, (index, base, word)) in queued.into_iter().enumerate() {
-            if at >= pushed
-                && let Err(why) = shared.withdraw(index, base, word, stopped)
-            {
-                refusal = Some(why);
-                continue;
+        let (pushed, stopped) = lane.push_batch(&shared.memory, taken.len(), |at| {
+            let (index, base, word) = taken[at];
+            if at == queued {
+                // WPOL2_QUEUE, submitter's end, as in `submit`.
+                shared.change(base, word, word.becomes(State::Queued, 0), &WPOL2_QUEUE).then_some(())?;
+                queued += 1;
             }
-            tickets.push(Ticket { slot: index, generation: word.generation });
-            done += 1;
+            Some(index)
+        });
+        let refusal = stopped.map(|why| shared.refusal(why)).or(refusal);
+        let mut done = pushed;
+        for (at, (index, base, word)) in taken.iter().enumerate().skip(pushed) {
+            let last = if at < queued { word.becomes(State::Queued, 0) } else { *word };
+            let is_back = shared.give_free(*index, *base, last);
+            // A queued one that cannot be taken back was announced by a sweep meanwhile: it is out.
+            done += usize::from(at < queued && !is_back);
         }
+        tickets.extend(
+            taken[..done].iter().map(|(index, _, word)| Ticket { slot: *index, generation: word.generation }),
+        );
         if done > 0 {
-            shared.notify(&shared.geometry.lane(0).unwrap_or(lane), Side::Items, done as u32);
+            shared.notify(&shared.geometry.first_lane(), Side::Items, done as u32);
         }
-        if done == 0 { refusal.map_or(Ok(0), Err) } else { Ok(done) }
+        match refusal {
+            Some(refusal) if done == 0 => Err(refusal),
+            _ => Ok(done),
+        }
+    }
+
+    /// Takes a slot for each and fills it, until something is refused.
+    fn fill_piece(&self, piece: &[Submission<'_>]) -> (Vec<(u32, usize, Word)>, Option<SubmitError>) {
+        let mut taken = Vec::with_capacity(piece.len());
+        for submission in piece {
+            match self.shared.check(submission).and_then(|_| self.shared.allocate(self.owner())) {
+                Ok(slot) => {
+                    self.shared.fill(slot.1, submission, self.owner());
+                    taken.push(slot);
+                }
+                Err(refusal) => return (taken, Some(refusal)),
+            }
+        }
+        (taken, None)
     }
 
     /// Takes a task to run. `now` is compared with deadlines; tasks that are too late end as expired.
@@ -209,13 +223,16 @@ impl Peer {
         found.ok_or(StartError::Empty)
     }
 
-    /// Takes up to `count` tasks of one lane to run, and says how many.
+    /// Takes up to `count` tasks of one lane to run, but no more than 32 at a time, and says how many.
     pub fn start_batch<'p>(
         &'p self,
         now: u64,
         count: usize,
         tasks: &mut Vec<Running<'p>>,
     ) -> Result<usize, StartError> {
+        if count == 0 {
+            return Ok(0);
+        }
         let before = tasks.len();
         self.start_some(now, &mut [0; PIECE][..count.min(PIECE)], |running| tasks.push(running))?;
         Ok(tasks.len() - before)
@@ -235,9 +252,10 @@ impl Peer {
         let mut refusal = StartError::Empty;
         for lane in self.lane_order() {
             let Some(ring) = shared.geometry.lane(lane) else { continue };
-            // A lane holds no more stale hints than it has places.
-            for _ in 0..=ring.capacity() {
-                let count = match ring.pop_batch(&shared.memory, indices) {
+            // One count of attempts for all of it, so that a lane full of stale hints costs one walk over it.
+            let mut retry = ring.retry_over_stale(indices.len());
+            loop {
+                let count = match ring.pop_batch(&shared.memory, indices, &mut retry) {
                     Ok(count) => count,
                     Err(RingError::Corrupt) => return Err(shared.broken(StartError::Poisoned)),
                     Err(RingError::Contended) => {
@@ -259,6 +277,9 @@ impl Peer {
                 if started > 0 {
                     self.tick.set(self.tick.get().wrapping_add(1));
                     return Ok(());
+                }
+                if !shared.is_sound() {
+                    return Err(StartError::Poisoned);
                 }
             }
         }
@@ -304,7 +325,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        self.shared.bury(self.index);
+        self.shared.bury(self.index, self.live);
     }
 }
 
@@ -329,9 +350,9 @@ impl Shared {
     /// A free slot, taken: (index, offset, state word).
     fn allocate(&self, me: u16) -> Result<(u32, usize, Word), SubmitError> {
         let ring = self.geometry.free_ring();
-        // The ring holds no more stale hints than it has places.
-        for _ in 0..=ring.capacity() {
-            let index = match ring.pop(&self.memory) {
+        let mut retry = ring.retry_over_stale(1);
+        loop {
+            let index = match ring.pop_within(&self.memory, &mut retry) {
                 Ok(index) => index,
                 Err(RingError::Corrupt) => return Err(self.broken(SubmitError::Poisoned)),
                 Err(RingError::Contended) => return Err(SubmitError::Contended),
@@ -341,8 +362,10 @@ impl Shared {
             if let Some(taken) = self.take_free(base, me) {
                 return Ok((index, base, taken));
             }
+            if !self.is_sound() {
+                return Err(SubmitError::Poisoned);
+            }
         }
-        Err(SubmitError::Contended)
     }
 
     /// Writes a task into a slot of the caller's.
@@ -367,14 +390,13 @@ impl Shared {
         self.memory.copy_in(base + slot::BYTES, submission.payload);
     }
 
-    /// Takes back a task whose index found no place. `Ok` if a sweep has announced it meanwhile and it is out.
-    fn withdraw(&self, index: u32, base: usize, queued: Word, why: RingError) -> Result<(), SubmitError> {
-        let refusal = match why {
+    /// What a ring's refusal to take an index means to a submitter.
+    fn refusal(&self, why: RingError) -> SubmitError {
+        match why {
             RingError::Corrupt => self.broken(SubmitError::Poisoned),
             RingError::Contended => SubmitError::Contended,
-            _ => SubmitError::LaneFull,
-        };
-        if self.give_free(index, base, queued) { Err(refusal) } else { Ok(()) }
+            RingError::Full | RingError::Empty => SubmitError::LaneFull,
+        }
     }
 
     /// QUEUED -> RUNNING. `None` means a stale hint, a cancelled task, or one that came too late and is expired.

@@ -12,21 +12,30 @@
 //! on. A task may *start* twice only if its first worker died: at most once with `Fail`, at least once with
 //! `Requeue`. Exactly once, across crashes, does not exist.
 //!
+//! An answer about the dead is old by the time it is used: the peer asked about may have left meanwhile and another
+//! taken its record. So a record's word carries an epoch and the role's word a tag, each is read before the question
+//! and changed by a CAS of the whole word after the answer. A *stopped* reaper keeps the role and holds up sweeping,
+//! though nothing else, until it goes on or dies.
+//!
 //! Not here: finding out who is dead. The caller says so, and must be right: dead means that the peer will never
 //! touch the memory again. A stopped process is not dead.
 
 use super::error::SweepError;
-use super::layout::{v2_header as header, v2_record as record};
+use super::layout::v2_header as header;
 use super::v2_peer::Peer;
+use super::v2_record::{Claim, WPOL2_RECORD};
 use super::v2_region::Shared;
 use super::v2_slots::{State, WPOL2_FINISH, WPOL2_QUEUE, Word, lane_of, submitter_of};
 use super::v2_wait::Side;
+use crate::edge::{Edge, left_out};
 use crate::sync::Ordering::Relaxed;
 use alloc::vec::Vec;
 
-const RECORD_FREE: u32 = 0;
-const RECORD_LIVE: u32 = 1;
-const RECORD_REAPED: u32 = 2;
+/// From one sweep to the next: everything the last reaper did.
+static WPOL2_REAPER: Edge = Edge::new("WPOL2_REAPER");
+
+/// The half of the role's word that names its holder, attach index + 1. The other half counts the takes.
+const HOLDER: u32 = 0xFFFF;
 
 /// What becomes of a task whose worker died.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,9 +43,9 @@ pub enum DeathPolicy {
     /// It fails: every task starts at most once.
     #[default]
     Fail,
-    /// It is queued again, until this many workers have died of it.
+    /// It is queued again, until more workers than this have died of it.
     Requeue {
-        /// Deaths after which the task fails all the same.
+        /// Deaths that are forgiven. At most 254 are, since a slot counts no further than 255.
         attempts_max: u8,
     },
 }
@@ -81,21 +90,23 @@ impl Reaper {
         }
         let role = shared.take_reaper_role(peer.index, &is_dead)?;
         let mut sweep = Sweep::default();
-        let records = 0..shared.geometry.config.attach_records;
-        let dead: Vec<u32> =
-            records.filter(|index| *index != peer.index && shared.mark_dead(*index, &is_dead)).collect();
-        let is_dead = |owner: u16| owner != 0 && dead.binary_search(&(u32::from(owner) - 1)).is_ok();
+        let others = (0..shared.geometry.config.attach_records).filter(|index| *index != peer.index);
+        let dead: Vec<(u32, Claim)> = others
+            .filter_map(|index| shared.mark_dead(index, &is_dead).map(|reaped| (index, reaped)))
+            .collect();
+        let is_dead = |owner: u16| {
+            owner != 0 && dead.binary_search_by_key(&(u32::from(owner) - 1), |(index, _)| *index).is_ok()
+        };
         for index in 0..shared.geometry.config.slots {
             shared.bring_back(index, policy, &is_dead, &mut sweep);
         }
         self.relist(shared, &mut sweep);
-        for index in &dead {
-            shared.free_record(*index);
-            sweep.buried += 1;
+        for (index, reaped) in &dead {
+            sweep.buried += u32::from(shared.free_record(*index, *reaped));
         }
         shared.forget_dead_waiters();
         shared.memory.u64_at(header::SWEPT).store(now, Relaxed);
-        let _ = shared.memory.u32_at(header::REAPER).compare_exchange(role, 0, Relaxed, Relaxed);
+        shared.drop_reaper_role(role);
         if shared.is_sound() { Ok(sweep) } else { Err(SweepError::Poisoned) }
     }
 
@@ -132,32 +143,47 @@ impl Reaper {
 }
 
 impl Shared {
-    /// Only one live peer sweeps at a time, or a slow one could take a record's next owner for its last.
-    fn take_reaper_role(&self, me: u32, is_dead: &impl Fn(u32) -> bool) -> Result<u32, SweepError> {
+    /// Only one live peer sweeps at a time, or a slow one could take a record's next owner for its last. The role
+    /// is the word itself; the answer is what it was set to.
+    pub(super) fn take_reaper_role(
+        &self,
+        me: u32,
+        is_dead: &impl Fn(u32) -> bool,
+    ) -> Result<u32, SweepError> {
         let word = self.memory.u32_at(header::REAPER);
-        let holder = word.load(Relaxed);
+        // WPOL2_REAPER, taker's end, and read before the question is asked: if the holder it is about has been
+        // replaced meanwhile, the tag has changed and the swap below fails.
+        let seen = word.load(WPOL2_REAPER.acquire());
+        let holder = seen & HOLDER;
         // A number that names no record is nobody's, whoever wrote it.
         let known = holder != 0 && self.geometry.record(holder - 1).is_some();
         let taken = known && holder != me + 1 && !is_dead(holder - 1);
-        // The role is the word itself; every slot change is a CAS of its own.
-        if taken || word.compare_exchange(holder, me + 1, Relaxed, Relaxed).is_err() {
+        let tag = if left_out("WPOL2_REAPER_TAG") { 0 } else { (seen & !HOLDER).wrapping_add(HOLDER + 1) };
+        let mine = tag | (me + 1);
+        if taken || word.compare_exchange(seen, mine, WPOL2_REAPER.acquire(), Relaxed).is_err() {
             return Err(SweepError::AnotherReaper);
         }
-        Ok(me + 1)
+        Ok(mine)
     }
 
-    /// Whether the record belongs to a dead peer; if so it is marked as being reaped.
-    fn mark_dead(&self, index: u32, is_dead: &impl Fn(u32) -> bool) -> bool {
-        let Some(base) = self.geometry.record(index) else { return false };
-        let state = self.memory.u32_at(base + record::STATE);
-        match state.load(Relaxed) {
-            RECORD_LIVE => {
-                is_dead(index) && state.compare_exchange(RECORD_LIVE, RECORD_REAPED, Relaxed, Relaxed).is_ok()
-            }
-            // Left behind by a reaper that died, whose role is ours now.
-            RECORD_REAPED => true,
-            _ => false,
+    /// The tag stays, so that the word never comes back to what it was.
+    fn drop_reaper_role(&self, role: u32) {
+        let word = self.memory.u32_at(header::REAPER);
+        // WPOL2_REAPER, dropper's end: this sweep is over, and the next reaper sees all of it.
+        let _ = word.compare_exchange(role, role & !HOLDER, WPOL2_REAPER.release(), Relaxed);
+    }
+
+    /// Marks the record of a dead peer as being reaped. `None` if it is free, or its peer lives.
+    fn mark_dead(&self, index: u32, is_dead: &impl Fn(u32) -> bool) -> Option<Claim> {
+        let base = self.geometry.record(index)?;
+        // WPOL2_RECORD, reaper's end, and read before the question is asked, as the role's word is.
+        let seen = self.claim(base, &WPOL2_RECORD)?;
+        if seen.is_reaped() {
+            // Left behind by a reaper that died, whose role is ours now. Nobody can have attached since.
+            return Some(seen);
         }
+        (seen.is_live() && is_dead(index)).then_some(())?;
+        self.change_claim(base, seen, seen.reaped(), Relaxed)
     }
 
     /// Part 1 for one slot.
@@ -182,14 +208,15 @@ impl Shared {
 
     /// A task whose worker died.
     fn take_from_dead(&self, index: u32, base: usize, word: Word, policy: DeathPolicy, sweep: &mut Sweep) {
-        let attempts = word.attempts.saturating_add(1);
-        let again = matches!(policy, DeathPolicy::Requeue { attempts_max } if attempts <= attempts_max);
-        let word_after = Word { attempts, ..word };
-        if !again {
-            sweep.failed += u32::from(self.end(index, base, word, State::Failed));
-            return;
-        }
-        let queued = word_after.becomes(State::Queued, 0);
+        // A count that is full ends the task whatever the policy: it could not tell one more death from none.
+        let attempts = match (policy, word.attempts.checked_add(1)) {
+            (DeathPolicy::Requeue { attempts_max }, Some(attempts)) if attempts <= attempts_max => attempts,
+            _ => {
+                sweep.failed += u32::from(self.end(index, base, word, State::Failed));
+                return;
+            }
+        };
+        let queued = Word { attempts, ..word }.becomes(State::Queued, 0);
         // WPOL2_QUEUE, the reaper's copy of the submitter's end: the task travels on to its next worker.
         if self.change(base, word, queued, &WPOL2_QUEUE) {
             sweep.requeued += 1;
@@ -203,27 +230,20 @@ impl Shared {
             return self.list_free(index);
         }
         let Some(base) = self.geometry.slot(index) else { return };
-        // A lane number out of range means the last lane: the task must run somewhere.
-        let lane = lane_of(self.completion(base).load(Relaxed)).min(self.geometry.config.lanes - 1);
-        if let (Some(ring), Some(first)) = (self.geometry.lane(lane), self.geometry.lane(0)) {
-            // A full lane is tried again by the next sweeps: the slot is still listed nowhere.
-            if ring.push(&self.memory, index).is_ok() {
-                self.notify(&first, Side::Items, 1);
-            }
-        }
-    }
-
-    /// Part 3.
-    fn free_record(&self, index: u32) {
-        if let Some(base) = self.geometry.record(index) {
-            self.memory.u32_at(base + record::WAITING).store(0, Relaxed);
-            self.memory.u32_at(base + record::STATE).store(RECORD_FREE, Relaxed);
+        // A lane number out of range means the first lane: the task must run somewhere.
+        let lane = self.geometry.lane(lane_of(self.completion(base).load(Relaxed)));
+        // A full lane is tried again by the next sweeps: the slot is still listed nowhere.
+        if lane.unwrap_or(self.geometry.first_lane()).push(&self.memory, index).is_ok() {
+            self.notify(&self.geometry.first_lane(), Side::Items, 1);
         }
     }
 
     /// What a peer that leaves in good order does for itself.
-    pub(super) fn bury(&self, me: u32) {
-        if !self.is_sound() {
+    pub(super) fn bury(&self, me: u32, live: Claim) {
+        let base = self.geometry.record(me);
+        // A peer that was taken for dead has lost its record: what the record's number holds is another's now.
+        let is_ours = base.and_then(|base| self.claim(base, &WPOL2_RECORD)) == Some(live);
+        if !is_ours || !self.is_sound() {
             return;
         }
         let mut sweep = Sweep::default();
@@ -232,7 +252,10 @@ impl Shared {
             self.bring_back(index, DeathPolicy::Fail, &is_me, &mut sweep);
         }
         // In case a sweep of its own was cut short by a panic in the caller's closure.
-        let _ = self.memory.u32_at(header::REAPER).compare_exchange(me + 1, 0, Relaxed, Relaxed);
-        self.free_record(me);
+        let role = self.memory.u32_at(header::REAPER).load(Relaxed);
+        if role & HOLDER == me + 1 {
+            self.drop_reaper_role(role);
+        }
+        self.free_record(me, live);
     }
 }

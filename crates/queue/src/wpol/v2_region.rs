@@ -13,14 +13,16 @@
 //! (`v2_reaper.rs`), where the memory comes from and whether a process lives (the shm crate).
 
 use super::error::RegionError;
-use super::layout::{v2_header as header, v2_record as record};
+use super::layout::{self, v2_header as header};
 use super::memory::Memory;
 use super::v1::check_length;
-use super::v2_geometry::{Config, Geometry};
+use super::v2_geometry::{Config, Geometry, VERSION};
 use super::v2_peer::Peer;
+use super::v2_record::{Identity, Record};
 use crate::edge::Edge;
 use crate::sync::Ordering::Relaxed;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 /// Carries the whole fresh region from its creator to everybody who opens it.
 static WPOL2_READY: Edge = Edge::new("WPOL2_READY");
@@ -30,9 +32,6 @@ const BUILDING: u32 = 1;
 const READY: u32 = 2;
 const CLOSED: u32 = 3;
 const POISONED: u32 = 4;
-
-const RECORD_FREE: u32 = 0;
-const RECORD_LIVE: u32 = 1;
 
 /// What every handle of this process shares: the memory and where things are in it.
 #[derive(Debug)]
@@ -45,17 +44,6 @@ pub(super) struct Shared {
 #[derive(Clone, Debug)]
 pub struct Region {
     pub(super) shared: Arc<Shared>,
-}
-
-/// Who attaches; for people who look at the region, not for decisions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Identity {
-    /// Process id.
-    pub pid: u32,
-    /// User id.
-    pub uid: u32,
-    /// Start time of the process.
-    pub started: u64,
 }
 
 /// Tasks a region holds, by what they are doing. Stale as soon as it is known.
@@ -75,6 +63,9 @@ pub struct Census {
 
 impl Region {
     /// Builds a region in blank memory: the life word must be 0, the rest is cleared here.
+    ///
+    /// A creator killed on the way leaves the life word at 1, "building", for good. Nobody can tell that from a
+    /// slow one, so build in new memory then.
     pub fn create(memory: impl Into<Arc<Memory>>, config: Config) -> Result<Self, RegionError> {
         Self::create_at(memory, config, 0)
     }
@@ -89,14 +80,16 @@ impl Region {
         let memory = memory.into();
         let geometry = Geometry::new(config)?;
         check_length(&memory, geometry.total as u64)?;
+        check_version(&memory)?;
         let life = memory.u32_at(header::LIFE);
         // Nothing travels with the claim: the loser only learns that it lost.
         if life.compare_exchange(BLANK, BUILDING, Relaxed, Relaxed).is_err() {
             return Err(RegionError::AlreadyThere);
         }
-        memory.zero(0, header::LIFE);
-        memory.u32_at(header::REAPER).store(0, Relaxed);
-        memory.zero(header::SWEPT, geometry.total);
+        // Openers look at the header meanwhile, so it is cleared word by word, the magic number first.
+        memory
+            .clear(layout::words(&layout::V2_HEADER, 0, header::BYTES).filter(|(at, _)| *at != header::LIFE));
+        memory.zero(header::BYTES, geometry.total);
         geometry.write(&memory);
         if position != 0 {
             geometry.rings().iter().for_each(|ring| ring.format(&memory, position));
@@ -105,7 +98,8 @@ impl Region {
             // The ring has at least twice as many places as there are slots.
             let _ = geometry.free_ring().push(&memory, index);
         }
-        // WPOL2_READY, creator's end: everything above travels with the life word.
+        // WPOL2_READY, creator's end: everything above travels with the life word, and the version with the magic.
+        memory.u32_at(header::MAGIC).store(layout::MAGIC, WPOL2_READY.release());
         life.store(READY, WPOL2_READY.release());
         Ok(Self { shared: Arc::new(Shared { memory, geometry }) })
     }
@@ -114,6 +108,7 @@ impl Region {
     pub fn open(memory: impl Into<Arc<Memory>>) -> Result<Self, RegionError> {
         let memory = memory.into();
         check_length(&memory, header::BYTES as u64)?;
+        check_version(&memory)?;
         // WPOL2_READY, opener's end: once the region is ready, its header is seen whole.
         let life = memory.u32_at(header::LIFE).load(WPOL2_READY.acquire());
         match life {
@@ -128,6 +123,9 @@ impl Region {
     }
 
     /// Becomes a peer, by the first free attach record.
+    ///
+    /// No lock outside the region is taken for the record. If `is_dead` asks about such locks, a peer attached this
+    /// way looks dead from its first moment: lock first and use [`attach_record`](Self::attach_record).
     pub fn attach(&self, identity: Identity) -> Result<Peer, RegionError> {
         let records = self.shared.geometry.config.attach_records;
         for index in 0..records {
@@ -141,24 +139,18 @@ impl Region {
 
     /// Becomes a peer by a certain record, which the caller has made its own outside the region, by a lock on
     /// that byte of the file, say.
+    ///
+    /// # Errors
+    /// `NoRecord` although the lock was had means that the last owner died and has not been swept. Let go of the
+    /// lock, or the dead owner looks alive; have somebody sweep, and try again.
     pub fn attach_record(&self, index: u32, identity: Identity) -> Result<Peer, RegionError> {
         let shared = &self.shared;
-        if shared.life() == POISONED {
-            return Err(RegionError::NotReady { life: POISONED });
+        if !shared.is_sound() {
+            return Err(RegionError::NotReady { life: shared.life() });
         }
         let refusal = RegionError::NoRecord { records: shared.geometry.config.attach_records };
-        let base = shared.geometry.record(index).ok_or(refusal)?;
-        // Nothing travels: a reaper has finished with every slot of the record's last owner, and could change
-        // one of ours only by a state word that names a generation of ours.
-        let state = shared.memory.u32_at(base + record::STATE);
-        state.compare_exchange(RECORD_FREE, RECORD_LIVE, Relaxed, Relaxed).map_err(|_| refusal)?;
-        shared.memory.u32_at(base + record::PID).store(identity.pid, Relaxed);
-        shared.memory.u32_at(base + record::UID).store(identity.uid, Relaxed);
-        shared.memory.u64_at(base + record::STARTED).store(identity.started, Relaxed);
-        shared.memory.u64_at(base + record::EPOCH).fetch_add(1, Relaxed);
-        shared.memory.u64_at(base + record::HEARTBEAT).store(0, Relaxed);
-        shared.memory.u32_at(base + record::WAITING).store(0, Relaxed);
-        Ok(Peer::new(Arc::clone(shared), index))
+        let live = shared.take_record(index, identity).ok_or(refusal)?;
+        Ok(Peer::new(Arc::clone(shared), index, live))
     }
 
     /// Takes no more tasks from now on; what is queued can still be run. A submit under way may still succeed.
@@ -173,9 +165,21 @@ impl Region {
         self.shared.life() != READY
     }
 
-    /// Whether a peer found values nobody may write.
+    /// Whether a peer found values nobody may write, or the life word itself is one.
     pub fn is_poisoned(&self) -> bool {
-        self.shared.life() == POISONED
+        !self.shared.is_sound()
+    }
+
+    /// Every attach record that is in use, for people who look at the region. Stale as soon as it is known.
+    pub fn records(&self) -> Vec<Record> {
+        (0..self.shared.geometry.config.attach_records)
+            .filter_map(|index| self.shared.read_record(index))
+            .collect()
+    }
+
+    /// When the last sweep was, on the reaper's clock; 0 for never.
+    pub fn swept(&self) -> u64 {
+        self.shared.memory.u64_at(header::SWEPT).load(Relaxed)
     }
 
     /// What the region was made for.
@@ -206,6 +210,18 @@ impl Region {
         }
         census
     }
+}
+
+/// Refuses a region of another layout before the life word is looked at: there it is something else.
+fn check_version(memory: &Memory) -> Result<(), RegionError> {
+    // WPOL2_READY, on the magic number: a creator writes it after the version.
+    let magic = memory.u32_at(header::MAGIC).load(WPOL2_READY.acquire());
+    let found = memory.u32_at(header::VERSION).load(Relaxed);
+    // Version 0 is a header that is being cleared; the life word says so.
+    if magic == layout::MAGIC && found != VERSION && found != 0 {
+        return Err(RegionError::VersionMismatch { expected: VERSION, found });
+    }
+    Ok(())
 }
 
 impl Shared {

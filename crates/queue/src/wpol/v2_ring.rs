@@ -31,6 +31,11 @@ static WPOL2_TAIL: Edge = Edge::new("WPOL2_TAIL");
 /// From whoever saw a position emptied to the next consumer, who must not see the place as it was before that.
 static WPOL2_HEAD: Edge = Edge::new("WPOL2_HEAD");
 
+/// How far beyond a hint a place can be, in steps of its sequence: two per lap. Whoever fills or empties a place
+/// starts at the hint and walks at most 2 x (capacity + count) + 64 places from there, which is four laps of the
+/// smallest lane. Beyond this limit a hint was not left behind but put there.
+const AHEAD_MAX: i32 = 1_024;
+
 /// Why nothing was pushed or popped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RingError {
@@ -67,8 +72,15 @@ impl Ring {
 
     /// Takes the oldest index out.
     #[inline]
+    #[cfg(test)]
     pub(super) fn pop(&self, memory: &Memory) -> Result<u32, RingError> {
-        let (position, slot) = self.empty_next(memory)?;
+        self.pop_within(memory, &mut self.retry())
+    }
+
+    /// As `pop`, with attempts that several calls share.
+    #[inline]
+    pub(super) fn pop_within(&self, memory: &Memory, retry: &mut Retry) -> Result<u32, RingError> {
+        let (position, slot) = self.empty_next(memory, retry)?;
         advance(memory.u64_at(self.control + control::HEAD), position, &WPOL2_HEAD);
         Ok(slot)
     }
@@ -76,7 +88,7 @@ impl Ring {
     /// The step of a push that counts; moving the hint afterwards is a courtesy that the dead cannot do.
     pub(super) fn fill_next(&self, memory: &Memory, slot: u32) -> Result<u64, RingError> {
         let hint = memory.u64_at(self.control + control::TAIL);
-        let mut retry = Retry::around(self.capacity());
+        let mut retry = self.retry();
         while retry.again() {
             // WPOL2_TAIL, producer's end: the place is seen no older than whoever moved the hint saw it.
             let tail = hint.load(WPOL2_TAIL.acquire());
@@ -91,7 +103,7 @@ impl Ring {
                     }
                     retry.step_back();
                 }
-                ahead @ 1.. => help(hint, tail, ahead, &WPOL2_TAIL),
+                ahead @ 1.. => help(hint, tail, ahead, &WPOL2_TAIL)?,
                 -1 => return Err(RingError::Full),
                 _ => return Err(RingError::Corrupt),
             }
@@ -100,9 +112,8 @@ impl Ring {
     }
 
     /// The step of a pop that counts: (position, index).
-    pub(super) fn empty_next(&self, memory: &Memory) -> Result<(u64, u32), RingError> {
+    pub(super) fn empty_next(&self, memory: &Memory, retry: &mut Retry) -> Result<(u64, u32), RingError> {
         let hint = memory.u64_at(self.control + control::HEAD);
-        let mut retry = Retry::around(self.capacity());
         while retry.again() {
             // WPOL2_HEAD, consumer's end: the place is seen no older than whoever moved the hint saw it.
             let head = hint.load(WPOL2_HEAD.acquire());
@@ -117,7 +128,7 @@ impl Ring {
                     }
                     retry.step_back();
                 }
-                ahead @ 1.. => help(hint, head, ahead, &WPOL2_HEAD),
+                ahead @ 1.. => help(hint, head, ahead, &WPOL2_HEAD)?,
                 -1 => return Err(RingError::Empty),
                 _ => return Err(RingError::Corrupt),
             }
@@ -125,48 +136,64 @@ impl Ring {
         Err(RingError::Contended)
     }
 
-    /// Puts as many in as fit, in order; others may come in between. Says how many, or why none.
-    pub(super) fn push_batch(&self, memory: &Memory, slots: &[u32]) -> Result<usize, RingError> {
+    /// Puts up to `count` in, in order, until something is in the way; others may come in between. `item` is asked
+    /// for each index right before its push is tried, perhaps more than once, and may call the rest off. Says how
+    /// many went in, and what stopped it short.
+    pub(super) fn push_batch(
+        &self,
+        memory: &Memory,
+        count: usize,
+        mut item: impl FnMut(usize) -> Option<u32>,
+    ) -> (usize, Option<RingError>) {
         let hint = memory.u64_at(self.control + control::TAIL);
-        let mut retry = Retry::around(self.capacity().saturating_add(slots.len() as u32));
+        let mut retry = Retry::around(self.capacity().saturating_add(count as u32));
         let mut cursor = hint.load(WPOL2_TAIL.acquire());
         let mut done = 0;
-        let mut stopped = RingError::Contended;
-        while done < slots.len() && retry.again() {
+        let mut stopped = None;
+        while done < count && stopped.is_none() {
+            if !retry.again() {
+                stopped = Some(RingError::Contended);
+                break;
+            }
             let place = self.place(memory, cursor);
             let word = place.load(Relaxed);
             match self.ahead(word, cursor, 0) {
                 0 => {
-                    let full = entry(sequence(word).wrapping_add(1), slots[done]);
+                    let Some(slot) = item(done) else {
+                        stopped = Some(RingError::Contended);
+                        break;
+                    };
+                    let full = entry(sequence(word).wrapping_add(1), slot);
                     // A lost race leaves the place filled, and the next look steps over it.
                     if place.compare_exchange(word, full, WPOL2_ENTRY.release(), Relaxed).is_ok() {
                         done += 1;
                         cursor = cursor.wrapping_add(1);
                     }
                 }
-                1.. => cursor = cursor.wrapping_add(1),
-                -1 => {
-                    stopped = RingError::Full;
-                    break;
-                }
-                _ => {
-                    stopped = RingError::Corrupt;
-                    break;
-                }
+                ahead @ 1.. => match step_over(hint, cursor, ahead, &WPOL2_TAIL) {
+                    Ok(next) => cursor = next,
+                    Err(corrupt) => stopped = Some(corrupt),
+                },
+                -1 => stopped = Some(RingError::Full),
+                _ => stopped = Some(RingError::Corrupt),
             }
         }
         raise(hint, cursor, &WPOL2_TAIL);
-        if done == 0 && !slots.is_empty() { Err(stopped) } else { Ok(done) }
+        (done, stopped)
     }
 
     /// Takes out as many as there are and fit, oldest first. Says how many, or why none.
-    pub(super) fn pop_batch(&self, memory: &Memory, into: &mut [u32]) -> Result<usize, RingError> {
+    pub(super) fn pop_batch(
+        &self,
+        memory: &Memory,
+        into: &mut [u32],
+        retry: &mut Retry,
+    ) -> Result<usize, RingError> {
         let hint = memory.u64_at(self.control + control::HEAD);
-        let mut retry = Retry::around(self.capacity().saturating_add(into.len() as u32));
         let mut cursor = hint.load(WPOL2_HEAD.acquire());
         let mut done = 0;
-        let mut stopped = RingError::Contended;
-        while done < into.len() && retry.again() {
+        let mut stopped = None;
+        while done < into.len() && stopped.is_none() && retry.again() {
             let place = self.place(memory, cursor);
             let word = place.load(WPOL2_ENTRY.acquire());
             match self.ahead(word, cursor, 1) {
@@ -178,19 +205,17 @@ impl Ring {
                         cursor = cursor.wrapping_add(1);
                     }
                 }
-                1.. => cursor = cursor.wrapping_add(1),
-                -1 => {
-                    stopped = RingError::Empty;
-                    break;
-                }
-                _ => {
-                    stopped = RingError::Corrupt;
-                    break;
-                }
+                ahead @ 1.. => match step_over(hint, cursor, ahead, &WPOL2_HEAD) {
+                    Ok(next) => cursor = next,
+                    Err(corrupt) => stopped = Some(corrupt),
+                },
+                -1 => stopped = Some(RingError::Empty),
+                _ => stopped = Some(RingError::Corrupt),
             }
         }
         raise(hint, cursor, &WPOL2_HEAD);
-        if done == 0 && !into.is_empty() { Err(stopped) } else { Ok(done) }
+        // What was taken must be handed on. A ring found corrupt on the way is found so again by the next call.
+        if done == 0 && !into.is_empty() { Err(stopped.unwrap_or(RingError::Contended)) } else { Ok(done) }
     }
 
     /// Whether a pop would find something, or at least not find the ring empty.
@@ -234,6 +259,17 @@ impl Ring {
         }
     }
 
+    /// Attempts for one call.
+    pub(super) fn retry(&self) -> Retry {
+        Retry::around(self.capacity())
+    }
+
+    /// Attempts for a call that takes indices out until one means something: the ring holds no more stale ones than
+    /// it has places, and each may need an attempt of its own.
+    pub(super) fn retry_over_stale(&self, count: usize) -> Retry {
+        Retry::around(self.capacity().saturating_mul(2).saturating_add(count as u32))
+    }
+
     /// Places.
     pub(super) fn capacity(&self) -> u32 {
         1 << self.log2
@@ -269,13 +305,11 @@ impl Ring {
         (position >> self.log2) as u32
     }
 
-    /// The atomic words of this ring, for a model region.
-    #[cfg(all(test, any(loom, shuttle)))]
-    pub(super) fn words(&self) -> alloc::vec::Vec<(usize, usize)> {
-        use super::layout::{V2_CONTROL, words};
-        let mut list = words(&V2_CONTROL, self.control, control::BYTES);
-        list.extend((0..self.capacity() as usize).map(|index| (self.entries + 8 * index, 8)));
-        list
+    /// The atomic words of this ring: (offset, width).
+    pub(super) fn words(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let entries = self.entries;
+        super::layout::words(&super::layout::V2_CONTROL, self.control, control::BYTES)
+            .chain((0..self.capacity() as usize).map(move |index| (entries + 8 * index, 8)))
     }
 }
 
@@ -289,16 +323,27 @@ fn entry(sequence: u32, slot: u32) -> u64 {
 
 /// Moves a hint past `position`, unless somebody has done so already.
 #[inline]
-fn advance(hint: &AtomicU64, position: u64, edge: &Edge) {
+fn advance(hint: &AtomicU64, position: u64, edge: &Edge) -> bool {
     // WPOL2_TAIL and WPOL2_HEAD, giving ends: the place was filled or emptied, or seen so, before this.
-    let _ = hint.compare_exchange(position, position.wrapping_add(1), edge.release(), Relaxed);
+    hint.compare_exchange(position, position.wrapping_add(1), edge.release(), Relaxed).is_ok()
 }
 
 /// Moves on a hint whose owner died or is slow: the place is `ahead` steps beyond it.
-fn help(hint: &AtomicU64, position: u64, ahead: i32, edge: &Edge) {
-    if ahead == 1 || !left_out("WPOL2_HELP") {
-        advance(hint, position, edge);
+fn help(hint: &AtomicU64, position: u64, ahead: i32, edge: &Edge) -> Result<(), RingError> {
+    if ahead > 1 && left_out("WPOL2_HELP") {
+        return Ok(());
     }
+    // If the hint had moved on meanwhile, this caller slept, and the place may be ahead by any number of laps.
+    if advance(hint, position, edge) && ahead > AHEAD_MAX { Err(RingError::Corrupt) } else { Ok(()) }
+}
+
+/// The next position for a batch whose cursor stands before a place `ahead` of it.
+fn step_over(hint: &AtomicU64, cursor: u64, ahead: i32, edge: &Edge) -> Result<u64, RingError> {
+    if ahead <= AHEAD_MAX {
+        return Ok(cursor.wrapping_add(1));
+    }
+    help(hint, cursor, ahead, edge)?;
+    Ok(hint.load(edge.acquire()))
 }
 
 /// Moves a hint up to `cursor`, never back.
@@ -329,6 +374,10 @@ mod tests {
         (memory, ring)
     }
 
+    fn push_batch(ring: &Ring, memory: &Memory, slots: &[u32]) -> (usize, Option<RingError>) {
+        ring.push_batch(memory, slots.len(), |at| slots.get(at).copied())
+    }
+
     #[test]
     fn rings_of_every_size_and_age_fill_and_empty_exactly() {
         for log2 in [0, 1, 3] {
@@ -354,15 +403,16 @@ mod tests {
     #[test]
     fn batches_keep_their_order_and_stop_at_the_limit() {
         let (memory, ring) = ring(2, (1 << 63) - 2);
-        assert_eq!(ring.push_batch(&memory, &[1, 2, 3]), Ok(3));
-        assert_eq!(ring.push_batch(&memory, &[4, 5, 6]), Ok(1));
-        assert_eq!(ring.push_batch(&memory, &[5]), Err(RingError::Full));
+        assert_eq!(push_batch(&ring, &memory, &[1, 2, 3]), (3, None));
+        assert_eq!(push_batch(&ring, &memory, &[4, 5, 6]), (1, Some(RingError::Full)));
+        assert_eq!(push_batch(&ring, &memory, &[5]), (0, Some(RingError::Full)));
         let mut out = [0; 8];
-        assert_eq!(ring.pop_batch(&memory, &mut out[..3]), Ok(3));
-        assert_eq!(ring.pop_batch(&memory, &mut out[3..]), Ok(1));
+        assert_eq!(ring.pop_batch(&memory, &mut out[..3], &mut ring.retry()), Ok(3));
+        assert_eq!(ring.pop_batch(&memory, &mut out[3..], &mut ring.retry()), Ok(1));
         assert_eq!(out[..4], [1, 2, 3, 4]);
-        assert_eq!(ring.pop_batch(&memory, &mut out), Err(RingError::Empty));
-        assert_eq!(ring.push_batch(&memory, &[]), Ok(0));
+        assert_eq!(ring.pop_batch(&memory, &mut out, &mut ring.retry()), Err(RingError::Empty));
+        assert_eq!(push_batch(&ring, &memory, &[]), (0, None));
+        assert_eq!(ring.push_batch(&memory, 2, |_| None), (0, Some(RingError::Contended)));
     }
 
     #[test]
@@ -391,14 +441,31 @@ mod tests {
         for index in 0..4 {
             ring.place(&memory, index).store(entry(u32::MAX / 2, 0), Relaxed);
         }
-        assert_eq!(ring.push(&memory, 0), Err(RingError::Contended));
-        assert_eq!(ring.pop(&memory), Err(RingError::Contended));
+        assert_eq!(ring.push(&memory, 0), Err(RingError::Corrupt));
+        assert_eq!(ring.pop(&memory), Err(RingError::Corrupt));
+    }
+
+    #[test]
+    fn a_hint_put_far_back_is_called_corrupt_and_one_left_behind_is_not() {
+        for far in [600, 1 << 20] {
+            let (memory, ring) = ring(2, far * 4);
+            ring.push(&memory, 5).unwrap();
+            for hint in [control::TAIL, control::HEAD] {
+                memory.u64_at(hint).store(0, Relaxed);
+            }
+            assert_eq!(push_batch(&ring, &memory, &[6]), (0, Some(RingError::Corrupt)));
+            memory.u64_at(control::TAIL).store(0, Relaxed);
+            assert_eq!(ring.push(&memory, 6), Err(RingError::Corrupt));
+            assert_eq!(ring.pop_batch(&memory, &mut [0; 2], &mut ring.retry()), Err(RingError::Corrupt));
+            memory.u64_at(control::HEAD).store(0, Relaxed);
+            assert_eq!(ring.pop(&memory), Err(RingError::Corrupt));
+        }
     }
 
     #[test]
     fn a_scan_visits_exactly_what_is_inside() {
         let (memory, ring) = ring(2, 6);
-        ring.push_batch(&memory, &[7, 8, 9]).unwrap();
+        push_batch(&ring, &memory, &[7, 8, 9]);
         ring.pop(&memory).unwrap();
         let mut seen = alloc::vec::Vec::new();
         ring.scan(&memory, |slot| seen.push(slot));

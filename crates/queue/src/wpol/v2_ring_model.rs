@@ -148,7 +148,13 @@ fn a_consumer_dead_between_its_steps_stops_nobody() {
             let fixture = Fixture::new(log2, 3);
             let dying = {
                 let fixture = Arc::clone(&fixture);
-                thread::spawn(move || fixture.ring.empty_next(&fixture.memory).ok().map(|(_, item)| item))
+                thread::spawn(move || {
+                    fixture
+                        .ring
+                        .empty_next(&fixture.memory, &mut fixture.ring.retry())
+                        .ok()
+                        .map(|(_, item)| item)
+                })
             };
             let producer = {
                 let fixture = Arc::clone(&fixture);
@@ -177,10 +183,13 @@ fn batches_neither_lose_nor_reorder() {
                 [0, 1].into_iter().for_each(|item| fixture.write(item));
                 let mut left: &[u32] = &[0, 1];
                 while !left.is_empty() {
-                    match fixture.ring.push_batch(&fixture.memory, left) {
-                        Ok(done) => left = &left[done..],
-                        Err(RingError::Full) => thread::yield_now(),
-                        Err(refusal) => panic!("{refusal:?}"),
+                    let item = |at: usize| left.get(at).copied();
+                    let (done, stopped) = fixture.ring.push_batch(&fixture.memory, left.len(), item);
+                    left = &left[done..];
+                    match stopped {
+                        None => {}
+                        Some(RingError::Full) => thread::yield_now(),
+                        Some(refusal) => panic!("{refusal:?}"),
                     }
                 }
             })
@@ -192,7 +201,7 @@ fn batches_neither_lose_nor_reorder() {
         let mut popped = Vec::new();
         while popped.len() < 3 {
             let mut items = [0; 2];
-            match fixture.ring.pop_batch(&fixture.memory, &mut items) {
+            match fixture.ring.pop_batch(&fixture.memory, &mut items, &mut fixture.ring.retry()) {
                 Ok(done) => popped.extend(&items[..done]),
                 Err(RingError::Empty) => thread::yield_now(),
                 Err(refusal) => panic!("{refusal:?}"),
@@ -215,7 +224,10 @@ fn two_batch_consumers_share_without_loss() {
             let fixture = Arc::clone(&fixture);
             thread::spawn(move || {
                 let mut items = [0; 2];
-                let done = fixture.ring.pop_batch(&fixture.memory, &mut items).unwrap_or(0);
+                let done = fixture
+                    .ring
+                    .pop_batch(&fixture.memory, &mut items, &mut fixture.ring.retry())
+                    .unwrap_or(0);
                 items[..done].iter().for_each(|item| fixture.read(*item));
                 items[..done].to_vec()
             })
@@ -225,7 +237,8 @@ fn two_batch_consumers_share_without_loss() {
             thread::spawn(move || [0, 1].map(|item| fixture.push(item)))
         };
         let mut items = [0; 2];
-        let done = fixture.ring.pop_batch(&fixture.memory, &mut items).unwrap_or(0);
+        let done =
+            fixture.ring.pop_batch(&fixture.memory, &mut items, &mut fixture.ring.retry()).unwrap_or(0);
         let mut seen = items[..done].to_vec();
         producer.join().unwrap();
         seen.extend(consumer.join().unwrap());

@@ -209,7 +209,7 @@ impl Shared {
         // Only waiters and the finisher change the word as well, so a few rounds are enough among the honest. If
         // they are not, the next sweep tries again.
         for _ in 0..64 {
-            if submitter_of(seen) != submitter || submitter == 0 {
+            if submitter_of(seen) != submitter {
                 break;
             }
             let alone = seen & 0xFFFF;

@@ -94,11 +94,10 @@ impl<'p> Running<'p> {
         // Read once: a hostile peer may change the payload's length between two looks.
         let start = shared.result_start(self.base);
         let fits = result.len() <= shared.geometry.payload_bytes_max() - start;
-        if fits && !result.is_empty() {
+        if fits {
             shared.memory.copy_in(self.base + slot::BYTES + start, result);
+            // Both are always written: a worker killed in this very place has left its own.
             shared.memory.u32_at(self.base + slot::RESULT_BYTES).store(result.len() as u32, Relaxed);
-        }
-        if status != 0 {
             shared.memory.u32_at(self.base + slot::STATUS).store(status, Relaxed);
         }
         match (self.end(if fits { State::Done } else { State::Failed }), fits) {

@@ -12,7 +12,7 @@ use super::error::TicketError;
 use super::layout::v2_slot as slot;
 use super::v2_peer::Peer;
 use super::v2_region::Shared;
-use super::v2_slots::{State, WPOL2_FINISH, Word};
+use super::v2_slots::{State, WPOL2_COMPLETION, WPOL2_FINISH, Word, submitter_of};
 use crate::sync::Ordering::Relaxed;
 use alloc::vec::Vec;
 
@@ -133,10 +133,14 @@ impl Peer {
         }
     }
 
-    /// Gives the ticket up: the task runs, and its slot is freed when it ends.
+    /// Gives the ticket up: the task runs, and its slot is freed when it ends. Whoever holds the ticket may do so,
+    /// not only the peer that submitted.
     pub fn detach(&self, ticket: Ticket) -> Result<(), TicketError> {
-        let (base, _) = self.shared.find(&ticket)?;
-        self.shared.forget_submitter(ticket.slot, base, self.owner());
+        let base = self.shared.geometry.slot(ticket.slot).ok_or(TicketError::Gone)?;
+        // Read before the ticket is checked, so that the name is that of this very task's submitter.
+        let named = self.shared.completion(base).load(WPOL2_COMPLETION.acquire());
+        self.shared.find(&ticket)?;
+        self.shared.forget_submitter(ticket.slot, base, submitter_of(named));
         Ok(())
     }
 
