@@ -4,7 +4,8 @@
 
 use crate::global::{GlobalQueue, LaneTurn};
 use crate::model::explore;
-use crate::steal::{Steal, StealQueue};
+use crate::steal::StealQueue;
+use crate::steal_thief::Steal;
 use crate::sync::{Arc, thread};
 use alloc::vec::Vec;
 

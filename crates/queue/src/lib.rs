@@ -45,6 +45,7 @@ mod steal;
 mod steal_buffer;
 #[cfg(all(test, any(loom, shuttle)))]
 mod steal_model;
+mod steal_thief;
 mod sync;
 pub mod wpol;
 
@@ -58,7 +59,8 @@ pub use gate_meter::GateStats;
 pub use global::{GlobalQueue, LANES_MAX, Lane, LaneError, LaneTurn, WEIGHT_MAX};
 pub use ring::Ring;
 pub use slots::{CAPACITY_MAX, CapacityError};
-pub use steal::{STEAL_CAPACITY_MAX, Steal, StealQueue, Stealer};
+pub use steal::{STEAL_CAPACITY_MAX, StealQueue};
+pub use steal_thief::{Steal, Stealer};
 
 /// The snippets of the two READMEs, run as tests.
 #[cfg(doctest)]

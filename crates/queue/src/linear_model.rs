@@ -13,7 +13,8 @@ use crate::linear::{
 };
 use crate::model::explore;
 use crate::ring::Ring;
-use crate::steal::{Steal, StealQueue, Stealer};
+use crate::steal::StealQueue;
+use crate::steal_thief::{Steal, Stealer};
 use crate::sync::{Arc, thread};
 use alloc::vec::Vec;
 use shuttle::rand::RngCore;

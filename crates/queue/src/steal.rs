@@ -20,25 +20,26 @@
 //! fixes which buffer it reads. The old one is freed when its count of copied items reaches the number
 //! claimed from it: exact, with no epochs and no cost to a steal (docs/decisions/0002-steal-by-claim.md).
 //!
-//! Not here: whom to rob and how often (the pool's business), items from outside (`global.rs`).
+//! Not here: the thieves (`steal_thief.rs`), whom to rob and how often (the pool's business), items from outside
+//! (`global.rs`).
 
 use crate::edge::{Edge, left_out};
 use crate::slots::drop_all;
 use crate::steal_buffer::Buffer;
+use crate::steal_thief::Stealer;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed, UnsafeCell};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::fmt;
-use core::marker::PhantomData;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use crossbeam_utils::CachePadded;
 
 /// A pushed item's bytes travel to the thief who counts it.
-static STEAL_PUBLISH: Edge = Edge::new("STEAL_PUBLISH");
+pub(crate) static STEAL_PUBLISH: Edge = Edge::new("STEAL_PUBLISH");
 /// Whoever sees a claim word sees the pushes and the buffer it speaks of.
-static STEAL_CLAIM: Edge = Edge::new("STEAL_CLAIM");
+pub(crate) static STEAL_CLAIM: Edge = Edge::new("STEAL_CLAIM");
 
 /// The most items a buffer ever holds, unless the queue is given a lower limit: 67 million.
 pub const STEAL_CAPACITY_MAX: usize = 1 << 26;
@@ -46,54 +47,30 @@ pub const STEAL_CAPACITY_MAX: usize = 1 << 26;
 const CAPACITY_MIN: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 64 };
 /// A buffer of which no more than this part is used is halved.
 const SHRINK_AT: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 8 };
-/// The most items one claim takes, so that a thief is soon done copying.
-const STEAL_MAX: u32 = 256;
 /// Old buffers still being copied from, beyond which the buffer is not shrunk.
 const RETIRED_MAX: usize = 4;
 
-const TOP_MASK: u64 = (1 << 31) - 1;
-const GENERATION: u64 = 1 << 31;
+pub(crate) const TOP_MASK: u64 = (1 << 31) - 1;
+pub(crate) const GENERATION: u64 = 1 << 31;
 const ONE_POP: u64 = 1 << 32;
 
-/// What came of an attempt to steal.
-#[must_use = "a success holds an item"]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Steal<T> {
-    /// There was nothing to take, or no room for it in the thief's own queue.
-    Empty,
-    /// Somebody else was faster; there may be more.
-    Retry,
-    /// This was taken.
-    Success(T),
-}
-
-impl<T> Steal<T> {
-    /// What was taken, if anything.
-    pub fn success(self) -> Option<T> {
-        match self {
-            Self::Success(value) => Some(value),
-            Self::Empty | Self::Retry => None,
-        }
-    }
-}
-
 /// What owner and thieves share.
-struct Shared<T> {
+pub(crate) struct Shared<T> {
     /// Who has taken what: see the picture above. Everyone swaps it.
-    claim: CachePadded<AtomicU64>,
+    pub(crate) claim: CachePadded<AtomicU64>,
     /// Written by the owner.
-    bottom: CachePadded<Bottom<T>>,
+    pub(crate) bottom: CachePadded<Bottom<T>>,
     /// Old buffers with the number of items claimed from each. Touched by the owner, and by the last to leave.
     retired: UnsafeCell<Vec<(*mut Buffer<T>, u32)>>,
 }
 
 /// The owner's line: read by thieves.
-struct Bottom<T> {
+pub(crate) struct Bottom<T> {
     /// How many pushes there have been, doubled, plus the generation of the buffer they went to. A pop does
     /// not take it back: it counts in the claim word.
-    pushes: AtomicU32,
+    pub(crate) pushes: AtomicU32,
     /// The buffer of generation 0 and of generation 1; only the one the claim word names may be followed.
-    buffers: [AtomicPtr<Buffer<T>>; 2],
+    pub(crate) buffers: [AtomicPtr<Buffer<T>>; 2],
 }
 
 // SAFETY: items move from thread to thread by value, hence `T: Send`. A cell is read by the one thread whose
@@ -118,14 +95,14 @@ unsafe impl<T: Send> Send for Shared<T> {}
 /// assert_eq!(own.pop_oldest(), Some(2), "the owner may take the oldest too");
 /// ```
 pub struct StealQueue<T> {
-    shared: Arc<Shared<T>>,
+    pub(crate) shared: Arc<Shared<T>>,
     /// Copies of what only the owner changes, so that it need not ask the shared lines.
     pushes: Cell<u32>,
     pops: Cell<u32>,
     /// The claim word as the owner last knew it; thieves may have moved its top on since.
     claim_seen: Cell<u64>,
     /// Pushes may go on until bottom reaches this position.
-    room: Cell<u32>,
+    pub(crate) room: Cell<u32>,
     /// A pop that finds no more than this many items shrinks the buffer.
     shrink_below: Cell<u32>,
     buffer: Cell<*const Buffer<T>>,
@@ -138,11 +115,6 @@ pub struct StealQueue<T> {
 // SAFETY: the handle is used by one thread at a time (`Cell` keeps it from being `Sync`); the buffer it
 // points to is kept alive by `shared`. Items may cross threads since `T: Send`.
 unsafe impl<T: Send> Send for StealQueue<T> {}
-
-/// A thief's handle: cheap to clone, usable from any thread.
-pub struct Stealer<T> {
-    shared: Arc<Shared<T>>,
-}
 
 impl<T> StealQueue<T> {
     /// An empty queue that grows to at most [`STEAL_CAPACITY_MAX`] items.
@@ -180,7 +152,7 @@ impl<T> StealQueue<T> {
 
     /// A handle for thieves.
     pub fn stealer(&self) -> Stealer<T> {
-        Stealer { shared: Arc::clone(&self.shared) }
+        Stealer::new(Arc::clone(&self.shared))
     }
 
     /// Adds an item at the bottom. At the limit it is handed back: give it to the
@@ -245,12 +217,12 @@ impl<T> StealQueue<T> {
     }
 
     #[inline(always)]
-    fn bottom(&self) -> u32 {
+    pub(crate) fn bottom(&self) -> u32 {
         (self.pushes.get() >> 1).wrapping_sub(self.pops.get()) & TOP_MASK as u32
     }
 
     #[inline(always)]
-    fn buffer_ref(&self) -> &Buffer<T> {
+    pub(crate) fn buffer_ref(&self) -> &Buffer<T> {
         // SAFETY: `buffer` is the installed buffer, which lives until the owner replaces it, here and in
         // this thread.
         unsafe { &*self.buffer.get() }
@@ -272,7 +244,7 @@ impl<T> StealQueue<T> {
 
     /// Lets thieves see `count` more items.
     #[inline(always)]
-    fn publish(&self, count: u32) {
+    pub(crate) fn publish(&self, count: u32) {
         self.pushes.set(self.pushes.get().wrapping_add(count << 1));
         // STEAL_PUBLISH, owner's end (Release): the items travel with the count.
         self.shared.bottom.pushes.store(self.pushes.get(), STEAL_PUBLISH.release());
@@ -425,154 +397,6 @@ impl<T> StealQueue<T> {
     }
 }
 
-impl<T> Stealer<T> {
-    /// Takes the oldest item.
-    #[inline]
-    pub fn steal(&self) -> Steal<T> {
-        match self.claim(|_| 1) {
-            Steal::Empty => Steal::Empty,
-            Steal::Retry => Steal::Retry,
-            Steal::Success(spoils) => {
-                // SAFETY: one item was claimed, and it is taken here, once.
-                let item = unsafe { spoils.first() };
-                spoils.leave();
-                Steal::Success(item)
-            }
-        }
-    }
-
-    /// Moves the older half of the items, at most 256 and as far as `into` may grow, to the end of `into`, and
-    /// says how many. One item is a half of one. Into its own queue nothing is moved.
-    pub fn steal_half(&self, into: &StealQueue<T>) -> Steal<usize> {
-        if Arc::ptr_eq(&self.shared, &into.shared) {
-            return Steal::Empty;
-        }
-        // Place is made before anything is claimed.
-        let room_for = |wanted: u32| into.reserve(wanted.min(STEAL_MAX) as usize) as u32;
-        let spoils = match self.claim(|available| room_for(available - available / 2)) {
-            Steal::Success(spoils) => spoils,
-            Steal::Empty => return Steal::Empty,
-            Steal::Retry => return Steal::Retry,
-        };
-        let count = spoils.count;
-        spoils.move_to(into, 0);
-        Steal::Success(count as usize)
-    }
-
-    /// As [`steal_half`](Self::steal_half), but hands the oldest item to the caller to run. From its own
-    /// queue it takes one.
-    pub fn steal_batch_and_pop(&self, into: &StealQueue<T>) -> Steal<T> {
-        if Arc::ptr_eq(&self.shared, &into.shared) {
-            return self.steal();
-        }
-        let room_for = |wanted: u32| into.reserve(wanted.min(STEAL_MAX) as usize) as u32;
-        let half = |available: u32| 1 + room_for(available - available / 2 - 1);
-        let spoils = match self.claim(half) {
-            Steal::Success(spoils) => spoils,
-            Steal::Empty => return Steal::Empty,
-            Steal::Retry => return Steal::Retry,
-        };
-        // SAFETY: it is taken here, once: `move_to` starts behind it.
-        let item = unsafe { spoils.first() };
-        spoils.move_to(into, 1);
-        Steal::Success(item)
-    }
-
-    /// How many items wait. It may be stale.
-    pub fn len(&self) -> usize {
-        let claim = self.shared.claim.load(STEAL_CLAIM.acquire());
-        available(claim, self.shared.bottom.pushes.load(Relaxed)) as usize
-    }
-
-    /// Whether nothing waits.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Claims as many of the oldest items as `want` says, given how many there are.
-    #[inline(always)]
-    fn claim(&self, want: impl FnOnce(u32) -> u32) -> Steal<Spoils<'_, T>> {
-        // STEAL_CLAIM, thief's end (Acquire): the pushes and the buffer this word speaks of are seen below.
-        let claim = self.shared.claim.load(STEAL_CLAIM.acquire());
-        // STEAL_PUBLISH, thief's end (Acquire): the items counted are whole.
-        let pushes = self.shared.bottom.pushes.load(STEAL_PUBLISH.acquire());
-        // Between the extra pop of a new buffer and its extra push the count is one short: that is no answer.
-        if u64::from(pushes & 1) != (claim & GENERATION) >> 31 && !left_out("STEAL_COUNT_OF_ONE_BUFFER") {
-            return Steal::Retry;
-        }
-        if cfg!(any(loom, shuttle)) {
-            let bottom = (pushes >> 1).wrapping_sub((claim >> 32) as u32);
-            let seen = (bottom.wrapping_sub(top(claim)) << 1) as i32 >= 0;
-            assert!(seen, "a claim was seen without the pushes it was made from");
-        }
-        let available = available(claim, pushes);
-        if available == 0 {
-            return Steal::Empty;
-        }
-        let count = want(available);
-        if count == 0 {
-            return Steal::Empty;
-        }
-        let buffer = self.shared.bottom.buffers[usize::from(claim & GENERATION != 0)].load(Relaxed);
-        let taken = claim_more(claim, count);
-        // STEAL_CLAIM, between thieves (Release): the next thief sees at least the pushes this one saw.
-        if self.shared.claim.compare_exchange(claim, taken, STEAL_CLAIM.release(), Relaxed).is_err() {
-            return Steal::Retry;
-        }
-        Steal::Success(Spoils { buffer, first: top(claim), count, shared: PhantomData })
-    }
-}
-
-/// Items claimed and not yet copied. The buffer stays until `leave`.
-struct Spoils<'a, T> {
-    buffer: *const Buffer<T>,
-    first: u32,
-    count: u32,
-    shared: PhantomData<&'a Shared<T>>,
-}
-
-impl<T> Spoils<'_, T> {
-    /// The oldest of the items.
-    ///
-    /// # Safety
-    /// It is taken once.
-    unsafe fn first(&self) -> T {
-        // SAFETY: the swap that made the claim succeeded, so the word was still the one that names this buffer,
-        // and from that moment on the claim is counted: the owner frees the buffer only after `leave`.
-        let buffer = unsafe { &*self.buffer };
-        // SAFETY: the claim covers this position, and by the caller's word it is read once.
-        unsafe { buffer.read(self.first) }
-    }
-
-    /// Moves the items from the `skip`th on to the bottom of `into`, where `reserve` made place, and leaves.
-    fn move_to(self, into: &StealQueue<T>, skip: u32) {
-        let count = self.count - skip;
-        let from = self.first.wrapping_add(skip) & TOP_MASK as u32;
-        debug_assert!(distance(into.bottom(), into.room.get()) >= count);
-        // SAFETY: as in `first`, the buffer stays until `leave`.
-        let buffer = unsafe { &*self.buffer };
-        // SAFETY: the claim covers these positions here; in `into` the positions from bottom on are vacant,
-        // `reserve` saw to it, and this thread is the owner of `into`, since it holds its handle.
-        unsafe { buffer.move_to(from, into.buffer_ref(), into.bottom(), count) };
-        self.leave();
-        if count > 0 {
-            into.publish(count);
-        }
-    }
-
-    fn leave(self) {
-        // SAFETY: the claim is this thread's and not yet given up; `self` is used up, so nothing of the buffer
-        // is touched afterwards.
-        unsafe { Buffer::add_copied(self.buffer, self.count) };
-    }
-}
-
-impl<T> Clone for Stealer<T> {
-    fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
-    }
-}
-
 impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
         // The last handle is gone: nobody is copying, and the counts are final.
@@ -600,41 +424,32 @@ impl<T> Drop for Shared<T> {
 // A panic of a user's code cannot leave a queue half changed: none runs between two of its steps.
 impl<T> UnwindSafe for StealQueue<T> {}
 impl<T> RefUnwindSafe for StealQueue<T> {}
-impl<T> UnwindSafe for Stealer<T> {}
-impl<T> RefUnwindSafe for Stealer<T> {}
-
 impl<T> fmt::Debug for StealQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StealQueue").field("len", &self.len()).field("capacity", &self.capacity()).finish()
     }
 }
 
-impl<T> fmt::Debug for Stealer<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stealer").field("len", &self.len()).finish()
-    }
-}
-
 #[inline(always)]
-fn top(claim: u64) -> u32 {
+pub(crate) fn top(claim: u64) -> u32 {
     (claim & TOP_MASK) as u32
 }
 
 /// The claim word after `count` more items are taken from the top.
 #[inline(always)]
-fn claim_more(claim: u64, count: u32) -> u64 {
+pub(crate) fn claim_more(claim: u64, count: u32) -> u64 {
     (claim & !TOP_MASK) | (claim.wrapping_add(u64::from(count)) & TOP_MASK)
 }
 
 /// Positions from `from` up to `to`, on the circle of 2^31.
 #[inline(always)]
-fn distance(from: u32, to: u32) -> u32 {
+pub(crate) fn distance(from: u32, to: u32) -> u32 {
     to.wrapping_sub(from) & TOP_MASK as u32
 }
 
 /// How many items a claim word and a later count of pushes leave to take.
 #[inline(always)]
-fn available(claim: u64, pushes: u32) -> u32 {
+pub(crate) fn available(claim: u64, pushes: u32) -> u32 {
     let bottom = (pushes >> 1).wrapping_sub((claim >> 32) as u32);
     let ahead = bottom.wrapping_sub(top(claim)) << 1;
     // One short for a moment while a new buffer's extra pop is counted and its extra push is not.
@@ -644,6 +459,7 @@ fn available(claim: u64, pushes: u32) -> u32 {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use crate::steal_thief::Steal;
 
     /// An empty queue whose positions and counts are about to begin anew.
     fn aged(position: u32, pops: u32) -> StealQueue<u64> {

@@ -5,7 +5,8 @@
 //! left behind.
 
 use crate::model::{Parcel, explore};
-use crate::steal::{Steal, StealQueue, Stealer};
+use crate::steal::StealQueue;
+use crate::steal_thief::{Steal, Stealer};
 use crate::sync::thread;
 use alloc::vec::Vec;
 
