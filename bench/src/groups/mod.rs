@@ -8,6 +8,7 @@
 mod deque;
 mod gate;
 mod global;
+mod idle;
 mod ring;
 
 use crate::measure::{Better, Contestant, Group};
@@ -17,7 +18,10 @@ const CAPACITY: usize = 1024;
 
 /// Every group, in the order in which they are run and listed.
 pub(crate) fn all() -> Vec<Group> {
-    [ring::groups(), gate::groups(), deque::groups(), global::groups()].into_iter().flatten().collect()
+    [ring::groups(), gate::groups(), idle::groups(), deque::groups(), global::groups()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// The groups that begin with one of the prefixes, or are named by one with `=` before it; all if there is none.
@@ -58,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_prefix_chooses_all_that_begin_with_it_and_an_equals_sign_just_the_one() {
-        assert_eq!(names(&["gate"]), ["gate-1p1c", "gate-2p2c"]);
+        assert_eq!(names(&["gate"]), ["gate-1p1c", "gate-2p2c", "gate-idle"]);
         assert_eq!(names(&["=ring-1"]), ["ring-1"]);
         assert_eq!(names(&["ring-1", "=ring-1"]), ["ring-1", "ring-1p1c"]);
         assert_eq!(names(&[]).len(), all().len());
