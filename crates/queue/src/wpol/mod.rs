@@ -49,6 +49,8 @@ mod v2_task;
 mod v2_ticket;
 mod v2_wait;
 
+#[cfg(all(test, shuttle))]
+mod linear_model;
 #[cfg(all(test, any(loom, shuttle)))]
 mod model_cells;
 #[cfg(all(test, any(loom, shuttle)))]

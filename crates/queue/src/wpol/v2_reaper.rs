@@ -45,7 +45,7 @@ pub enum DeathPolicy {
     Fail,
     /// It is queued again, until more workers than this have died of it.
     Requeue {
-        /// Deaths that are forgiven. At most 254 are, since a slot counts no further than 255.
+        /// Deaths that are forgiven. At most 255 are, since a slot counts no further than 255.
         attempts_max: u8,
     },
 }
