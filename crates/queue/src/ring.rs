@@ -93,11 +93,10 @@ impl<T> Ring<T> {
         let mut pushed = 0;
         while !from.is_empty() {
             let claimed = self.claim_many(&self.tail, from.len(), Slots::look_free, Self::full_or_moved);
-            let Some((mut position, count)) = claimed else { break };
-            for value in from.drain(..count) {
+            let Some((first, count)) = claimed else { break };
+            for (position, value) in (first..).zip(from.drain(..count)) {
                 // SAFETY: `claim_many` saw `look_free` say Ready for this position and moved the cursor past it.
                 unsafe { self.slots.put(position, value, false) };
-                position = self.slots.next(position);
             }
             pushed += count;
         }
@@ -176,19 +175,20 @@ impl<T> Ring<T> {
         let mut position = cursor.word.load(Relaxed);
         let mut patience = Patience::new();
         loop {
-            let mut end = position;
+            // Up to the end of the lap, so that the positions are numbers in a row; the caller comes again
+            // for the rest.
+            let most = count.min(self.capacity() - self.slots.index(position));
             let mut ready = 0;
             let mut seen = Look::Ready;
-            while ready < count.min(self.capacity()) {
-                seen = look(&self.slots, end);
+            while ready < most {
+                seen = look(&self.slots, position + ready as u64);
                 if seen != Look::Ready {
                     break;
                 }
-                end = self.slots.next(end);
                 ready += 1;
             }
             if ready > 0 {
-                if cursor.advance(position, end) {
+                if cursor.advance(position, self.slots.next(position + ready as u64 - 1)) {
                     return Some((position, ready));
                 }
                 patience.retry();
@@ -243,7 +243,7 @@ impl<T> Claimed<'_, T> {
             return None;
         }
         let position = self.position;
-        self.position = self.ring.slots.next(position);
+        self.position += 1;
         self.left -= 1;
         // SAFETY: `claim_many` saw `look_full` say Ready for this position and moved the cursor past it;
         // stepping on above makes sure that it is taken once.
