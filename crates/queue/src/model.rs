@@ -17,11 +17,24 @@ pub(crate) fn mutant() -> Option<&'static str> {
     MUTANT.get_or_init(|| env::var("MILLPOND_MUTANT").ok()).as_deref()
 }
 
+/// Ends the process at the first failure of a mutant. It has been caught; a broken queue need not be dropped in order,
+/// and may wait for ever when it is.
+fn stop_at_first_failure() {
+    if mutant().is_some() {
+        let report = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |failure| {
+            report(failure);
+            std::process::abort();
+        }));
+    }
+}
+
 /// Runs `scenario` in every interleaving with at most `preemptions` forced switches, and says how many there were.
 #[cfg(loom)]
 pub(crate) fn explore(preemptions: usize, scenario: impl Fn() + Sync + Send + 'static) {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    stop_at_first_failure();
     let executions = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&executions);
     let mut builder = loom::model::Builder::new();
@@ -39,6 +52,7 @@ pub(crate) fn explore(preemptions: usize, scenario: impl Fn() + Sync + Send + 's
 pub(crate) fn explore(preemptions: usize, scenario: impl Fn() + Sync + Send + 'static) {
     use shuttle::scheduler::{PctScheduler, RandomScheduler};
     use shuttle::{Config, MaxSteps, Runner};
+    stop_at_first_failure();
     let schedules = env::var("MILLPOND_SCHEDULES").map_or(10_000, |text| {
         text.parse().expect("MILLPOND_SCHEDULES: expected a whole number of schedules")
     });
