@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!             claim word                      owner's line
-//!   ┌──────────────┬───┬─────────────┐   ┌───────────────┐
-//!   │ pops 32 bits │ g │ top 31 bits │   │    pushes     │    bottom = pushes − pops
-//!   └──────────────┴───┴─────────────┘   └───────────────┘
+//!   ┌──────────────┬───┬─────────────┐   ┌────────────┬───┐
+//!   │ pops 32 bits │ g │ top 31 bits │   │   pushes   │ g │    bottom = pushes − pops
+//!   └──────────────┴───┴─────────────┘   └────────────┴───┘
 //!          positions   top ▼        ▼ bottom
 //!   buffer g   │ copied │ a │ b │ c │   │ …                   a, b, c are waiting; a is the oldest
 //! ```

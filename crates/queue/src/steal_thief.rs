@@ -86,7 +86,7 @@ impl<T> Stealer<T> {
         Steal::Success(count as usize)
     }
 
-    /// As [`steal_half`](Self::steal_half), but hands the oldest item to the caller to run. From its own
+    /// As [`steal_half`](Self::steal_half), with one more item: the oldest is handed to the caller to run. From its own
     /// queue it takes one.
     pub fn steal_batch_and_pop(&self, into: &StealQueue<T>) -> Steal<T> {
         if Arc::ptr_eq(&self.shared, &into.shared) {
