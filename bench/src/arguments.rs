@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The text of `--help`.
 pub(crate) const HELP: &str = "\
-Compares millpond's queues with their peers, side by side in one interleaved run.
+Compares millpond's queues and pool with their peers, side by side in one interleaved run.
 
 Usage: cargo run --release -p millpond-bench -- [OPTIONS] [GROUP-PREFIX...]
 
@@ -32,6 +32,7 @@ such as a queue for one producer and one consumer. The ratio is to the row `mill
 Examples:
   millpond-bench --quick ring             every group that begins with ring
   millpond-bench --quick =ring-1 deque    ring-1 alone, and every deque group
+  millpond-bench --quick pool-spawn       empty closures, spawned outside and inside a pool
   millpond-bench --json all.json --plot all.svg
 ";
 

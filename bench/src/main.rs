@@ -1,4 +1,4 @@
-//! How fast are millpond's queues next to their peers, on this machine, in this hour?
+//! How fast are millpond's queues and its pool next to their peers, on this machine, in this hour?
 //!
 //! One command answers: `cargo run --release -p millpond-bench -- --quick ring`. Every round of a group runs each
 //! peer once, so that a noisy minute hurts all of them alike; the table shows medians over the rounds, and the
@@ -9,12 +9,15 @@
 
 mod arguments;
 mod groups;
+mod heap;
+mod ledger;
 mod measure;
 mod peers;
 mod plot;
 mod report;
 mod tally;
 mod team;
+mod work;
 
 use arguments::{Arguments, Wish};
 use measure::Row;

@@ -19,7 +19,17 @@ pub(crate) struct Group {
     pub(crate) question: &'static str,
     pub(crate) unit: &'static str,
     pub(crate) better: Better,
+    pub(crate) pace: Pace,
     pub(crate) contestants: Vec<Contestant>,
+}
+
+/// How many rounds a group needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// As many as the plan says, after one that warms up.
+    Rounds,
+    /// One, for a figure that time and neighbours do not touch: further rounds would only repeat it.
+    Once,
 }
 
 /// One peer in one group.
@@ -48,7 +58,7 @@ pub(crate) struct Round {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Better {
     Lower,
-    #[allow(dead_code, reason = "rates join the groups with the pool")]
+    #[allow(dead_code, reason = "a rate has yet to join the groups")]
     Higher,
 }
 
@@ -100,10 +110,14 @@ pub(crate) fn run(group: &Group, plan: &Plan) -> Result<Vec<Row>, String> {
     let round = Round { items: plan.items, pinned: plan.pinned };
     let peers = group.contestants.len();
     let mut samples: Vec<Vec<f64>> = vec![Vec::with_capacity(plan.rounds); peers];
-    let progress = progress_bar(group.name, peers * (plan.rounds + 1));
-    let started = Instant::now();
     // One round more than asked for: the first warms the allocator and the processor up, and is not kept.
-    for turn in 0..=plan.rounds {
+    let turns = match group.pace {
+        Pace::Rounds => 0..=plan.rounds,
+        Pace::Once => 1..=1,
+    };
+    let progress = progress_bar(group.name, peers * turns.clone().count());
+    let started = Instant::now();
+    for turn in turns {
         if turn > ROUNDS_MIN && started.elapsed() > plan.group_time_max {
             break;
         }
@@ -133,7 +147,7 @@ pub(crate) fn run(group: &Group, plan: &Plan) -> Result<Vec<Row>, String> {
 /// Hidden by itself when standard error is no terminal.
 fn progress_bar(name: &'static str, steps: usize) -> ProgressBar {
     let bar = ProgressBar::new(steps as u64).with_prefix(name);
-    match ProgressStyle::with_template("{prefix:18} {bar:30} {pos:>4}/{len} {msg}") {
+    match ProgressStyle::with_template("{prefix:20} {bar:30} {pos:>4}/{len} {msg}") {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
     }
@@ -189,7 +203,14 @@ mod tests {
     }
 
     fn group(contestants: Vec<Contestant>) -> Group {
-        Group { name: "test-1", question: "does it?", unit: "ns/item", better: Better::Lower, contestants }
+        Group {
+            name: "test-1",
+            question: "does it?",
+            unit: "ns/item",
+            better: Better::Lower,
+            pace: Pace::Rounds,
+            contestants,
+        }
     }
 
     #[test]
@@ -221,6 +242,15 @@ mod tests {
         let contestant = Contestant::new(OURS, move |_| Ok(figures.borrow_mut().pop().unwrap()));
         let rows = run(&group(vec![contestant]), &plan(3)).unwrap();
         assert_eq!((rows[0].min, rows[0].median, rows[0].max), (2.0, 3.0, 4.0));
+    }
+
+    #[test]
+    fn a_group_that_needs_one_round_gets_one_and_no_warming() {
+        let figures = RefCell::new(vec![5.0]);
+        let contestant = Contestant::new(OURS, move |_| Ok(figures.borrow_mut().pop().unwrap()));
+        let once = Group { pace: Pace::Once, ..group(vec![contestant]) };
+        let rows = run(&once, &plan(3)).unwrap();
+        assert_eq!((rows[0].rounds, rows[0].median), (1, 5.0));
     }
 
     #[test]

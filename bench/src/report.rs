@@ -15,7 +15,7 @@ pub(crate) fn listing(groups: &[Group]) -> String {
         let peers: Vec<_> = group.contestants.iter().map(|contestant| contestant.peer).collect();
         put(
             &mut text,
-            format_args!("{:18} {}\n{:18} {}\n", group.name, group.question, "", peers.join(", ")),
+            format_args!("{:20} {}\n{:20} {}\n", group.name, group.question, "", peers.join(", ")),
         );
     }
     text
@@ -88,7 +88,7 @@ fn put(text: &mut String, line: std::fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::Contestant;
+    use crate::measure::{Contestant, Pace};
 
     fn rows() -> Vec<Row> {
         let row = |peer, median| Row {
@@ -110,6 +110,7 @@ mod tests {
             question: "what does it cost?",
             unit: "ns/item",
             better: Better::Lower,
+            pace: Pace::Rounds,
             contestants: vec![
                 Contestant::new("millpond", |_| Ok(1.0)),
                 Contestant::new("kanal", |_| Ok(1.0)),
@@ -148,7 +149,7 @@ mod tests {
     fn the_list_names_every_group_and_its_peers() {
         assert_eq!(
             listing(&[group()]),
-            "ring-1             what does it cost?\n                   millpond, kanal\n"
+            "ring-1               what does it cost?\n                     millpond, kanal\n"
         );
     }
 }

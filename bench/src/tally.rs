@@ -22,6 +22,11 @@ impl Tally {
         self.sum = self.sum.wrapping_add(item);
     }
 
+    /// What was counted and summed elsewhere.
+    pub(crate) fn of(count: u64, sum: u64) -> Self {
+        Self { count, sum }
+    }
+
     /// What several consumers saw together.
     pub(crate) fn total(parts: impl IntoIterator<Item = Self>) -> Self {
         parts.into_iter().fold(Self::default(), |total, part| Self {

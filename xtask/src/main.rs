@@ -4,15 +4,18 @@
 //! whether all was well; what went wrong has been printed by then. An `Err` means that the chore itself could not
 //! be done, and is printed here.
 //!
-//! Not here: what each verb does (`test.rs`, `tidy.rs`, `models.rs`, `generate.rs`, `torture.rs`).
+//! Not here: what each verb does (`test.rs`, `tidy.rs`, `models.rs`, `spin.rs`, `generate.rs`,
+//! `torture.rs`).
 
 mod generate;
 mod models;
+mod spin;
 mod test;
 mod tidy;
 mod torture;
 
 mod edges;
+mod jobs;
 mod process;
 mod source;
 mod tree;
@@ -37,6 +40,8 @@ enum Verb {
     Tidy,
     /// Explore the models under each checker, then see that every mutant is caught
     Models(models::ModelArguments),
+    /// Search every state of the spin models, then see that every mutant is rejected
+    Spin(spin::SpinArguments),
     /// Write the generated files from the tables they come from
     Gen(generate::GenArguments),
     /// Kill processes that share a queue for as long as you like, and count the items
@@ -50,6 +55,7 @@ fn main() -> ExitCode {
         Verb::Test(arguments) => test::run(&root, &arguments),
         Verb::Tidy => tidy::run(&root),
         Verb::Models(arguments) => models::run(&root, &arguments),
+        Verb::Spin(arguments) => spin::run(&root, &arguments),
         Verb::Gen(arguments) => generate::run(&root, &arguments),
         Verb::Torture(arguments) => torture::run(&root, &arguments),
     };

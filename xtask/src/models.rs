@@ -5,16 +5,21 @@
 //! *mutant*: the same executable is run with that one weakened, and a mutant that no model catches fails this
 //! command. Nothing is remembered between runs; what is measured in the first part orders the second.
 //!
-//! Not here: building (`models/make.rs`), running one model (`models/explore.rs`), the hunt (`models/mutants.rs`).
+//! Not here: building (`models/make.rs`), running one model (`models/explore.rs`), the hunt (`models/mutants.rs`), who
+//! ran out of time (`models/reach.rs`).
 
 mod explore;
 mod make;
 mod mutants;
+mod reach;
 
+use crate::process;
 use crate::tree::Tree;
+use clap::builder::RangedI64ValueParser;
 use clap::{Args, ValueEnum};
 use explore::{Explored, Explorer, Outcome};
 use make::{Make, Suite};
+use reach::Reach;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -25,8 +30,15 @@ pub(crate) struct Modelled {
 }
 
 /// The crates that have models.
-pub(crate) const MODELLED: &[Modelled] = &[Modelled { package: "millpond-queue", folder: "crates/queue" }];
+pub(crate) const MODELLED: &[Modelled] = &[
+    Modelled { package: "millpond-queue", folder: "crates/queue" },
+    Modelled { package: "millpond", folder: "crates/pool" },
+];
 
+/// What a model is worth to us under shuttle, unless another number is given.
+const SCHEDULES: u32 = 100_000;
+const MUTANT_SCHEDULES: u32 = 20_000;
+const MODEL_SECONDS: u64 = 60;
 /// What mutants are hunted with unless a seed is given.
 const MUTANT_SEED: u64 = 20_260_101;
 
@@ -41,9 +53,15 @@ pub(crate) struct ModelArguments {
     /// Go straight to the mutants
     #[arg(long, conflicts_with = "no_mutants")]
     only_mutants: bool,
-    /// How many random and how many priority schedules shuttle tries per model
-    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    /// How many schedules shuttle tries per model, half of them random and half by priority
+    #[arg(long, default_value_t = SCHEDULES, value_name = "N", value_parser = two_or_more())]
     schedules: u32,
+    /// The same where a mutant is in force, which is caught early or not at all
+    #[arg(long, default_value_t = MUTANT_SCHEDULES, value_name = "N", value_parser = two_or_more())]
+    mutant_schedules: u32,
+    /// How long shuttle goes on with one exploration; a model that stops short is named in the last line
+    #[arg(long, default_value_t = MODEL_SECONDS, value_name = "SECONDS")]
+    model_seconds: u64,
     /// Draw shuttle's schedules from the seed an earlier run printed
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -55,6 +73,11 @@ pub(crate) struct ModelArguments {
     jobs: usize,
     /// Only models whose path, and mutants whose name or file, contain this (in either case)
     filter: Option<String>,
+}
+
+/// One schedule of each kind, or there is nothing to halve.
+fn two_or_more() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(2..)
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -76,7 +99,9 @@ impl ModelArguments {
             make: Choice::All,
             no_mutants: quick,
             only_mutants: false,
-            schedules: if quick { 1_000 } else { 10_000 },
+            schedules: if quick { 2_000 } else { SCHEDULES },
+            mutant_schedules: MUTANT_SCHEDULES,
+            model_seconds: MODEL_SECONDS,
             seed: None,
             time_limit: 300,
             jobs: 2,
@@ -103,6 +128,7 @@ pub(crate) fn run(root: &Path, arguments: &ModelArguments) -> Result<bool, Strin
     let tree = Tree::read(root)?;
     let mut all_well = true;
     let mut picked = 0;
+    let mut reach = Reach::new(arguments.schedules.into());
     let seed = arguments.seed.unwrap_or_else(fresh_seed);
     println!("schedules of shuttle are drawn from --seed {seed}");
     for modelled in MODELLED {
@@ -111,6 +137,8 @@ pub(crate) fn run(root: &Path, arguments: &ModelArguments) -> Result<bool, Strin
         let explorer = Explorer {
             root,
             schedules: arguments.schedules,
+            mutant_schedules: arguments.mutant_schedules,
+            model_seconds: arguments.model_seconds,
             seed,
             mutant_seed: arguments.seed.unwrap_or(MUTANT_SEED),
             limit: Duration::from_secs(arguments.time_limit),
@@ -121,11 +149,15 @@ pub(crate) fn run(root: &Path, arguments: &ModelArguments) -> Result<bool, Strin
             baseline = explore_all(&explorer, &suites, arguments)?;
             picked += baseline.len();
             all_well &= report_baseline(&baseline);
+            reach.add(&baseline);
         }
         if !arguments.no_mutants {
             picked += mutants.len();
             all_well &= hunt(&explorer, &suites, &baseline, &mutants)?;
         }
+    }
+    if let Some(line) = reach.line() {
+        println!("{line}");
     }
     match &arguments.filter {
         Some(filter) if picked == 0 => Err(format!("{filter}: no model and no mutant has this in its name")),
@@ -162,7 +194,7 @@ fn explore_all<'a>(
     explorer.explore_each(&runs, |explored| {
         println!("  {}", explored.line());
         if let Outcome::Failed { output, .. } | Outcome::TimedOut { output } = &explored.outcome {
-            println!("{}", explore::tail(output));
+            println!("{}", process::tail(output));
         }
     })
 }

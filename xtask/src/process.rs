@@ -71,6 +71,14 @@ pub(crate) fn shown(command: &Command) -> String {
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
+/// The last lines of a long output.
+pub(crate) fn tail(output: &str) -> String {
+    const LINES: usize = 40;
+    let lines: Vec<_> = output.lines().collect();
+    let first = lines.len().saturating_sub(LINES);
+    lines[first..].iter().map(|line| format!("      | {line}")).collect::<Vec<_>>().join("\n")
+}
+
 fn watch_into(path: &Path, command: &mut Command, limit: Duration) -> Result<Ended, String> {
     let failed = |error| format!("{}: cannot be written: {error}", path.display());
     let file = File::create(path).map_err(failed)?;

@@ -4,7 +4,7 @@
 //! because without a compiler nothing else can run. The last line is `N passed, N failed`, in steps. A step that
 //! had nothing to do is shown as skipped and counted as neither.
 //!
-//! Not here: what each step does (`test/`, `tidy.rs`, `models.rs`).
+//! Not here: what each step does (`test/`, `tidy.rs`, `models.rs`, `spin.rs`).
 
 mod benches;
 mod cargo_steps;
@@ -12,6 +12,7 @@ mod examples;
 mod setup;
 
 use crate::models::{self, ModelArguments};
+use crate::spin::{self, SpinArguments};
 use crate::tidy;
 use clap::{Args, ValueEnum};
 use std::path::Path;
@@ -44,6 +45,8 @@ enum Step {
     Doc,
     /// cargo xtask models
     Models,
+    /// cargo xtask spin
+    Spin,
     /// The torture test at its own, short length
     Torture,
     /// Build and run every example
@@ -107,6 +110,7 @@ fn run_step(root: &Path, step: Step, quick: bool) -> Result<Verdict, String> {
         Step::Unit => cargo_steps::unit(root),
         Step::Doc => cargo_steps::doc(root),
         Step::Models => models::run(root, &ModelArguments::for_test(quick)).map(Verdict::from),
+        Step::Spin => spin::run(root, &SpinArguments::for_test(quick)).map(Verdict::from),
         Step::Torture => cargo_steps::torture(root),
         Step::Examples => examples::run(root),
         Step::BenchSmoke => benches::run(root),

@@ -6,8 +6,8 @@
 //!
 //! Not here: what waiting costs while items flow (`gate.rs`).
 
-use super::CAPACITY;
-use crate::measure::{Better, Contestant, Group};
+use super::{CAPACITY, measured};
+use crate::measure::{Contestant, Group};
 use crate::peers::queues::{LockedQueue, shared};
 use crate::peers::{WaitPop, WaitPush, millpond};
 use rustix::time::{ClockId, clock_gettime};
@@ -25,7 +25,7 @@ pub(crate) fn groups() -> Vec<Group> {
         contestant("std Mutex+Condvar", || shared(LockedQueue::with_capacity(CAPACITY))),
     ];
     let question = "processor time of a consumer who waits a quarter of a second in vain";
-    vec![Group { name: "gate-idle", question, unit: "µs/wait", better: Better::Lower, contestants }]
+    vec![measured("gate-idle", question, "µs/wait", contestants)]
 }
 
 fn contestant<P, C>(peer: &'static str, open: impl Fn() -> (P, C) + 'static) -> Contestant

@@ -9,16 +9,17 @@ mod deque;
 mod gate;
 mod global;
 mod idle;
+mod pool;
 mod ring;
 
-use crate::measure::{Better, Contestant, Group};
+use crate::measure::{Better, Contestant, Group, Pace};
 
 /// Room in every bounded queue.
 const CAPACITY: usize = 1024;
 
 /// Every group, in the order in which they are run and listed.
 pub(crate) fn all() -> Vec<Group> {
-    [ring::groups(), gate::groups(), idle::groups(), deque::groups(), global::groups()]
+    [ring::groups(), gate::groups(), idle::groups(), deque::groups(), global::groups(), pool::groups()]
         .into_iter()
         .flatten()
         .collect()
@@ -47,7 +48,17 @@ fn chooses(prefix: &str, name: &str) -> bool {
 
 /// A group that is measured in nanoseconds per item.
 fn per_item(name: &'static str, question: &'static str, contestants: Vec<Contestant>) -> Group {
-    Group { name, question, unit: "ns/item", better: Better::Lower, contestants }
+    measured(name, question, "ns/item", contestants)
+}
+
+/// A group that is measured round by round in some unit of which less is better.
+fn measured(
+    name: &'static str,
+    question: &'static str,
+    unit: &'static str,
+    contestants: Vec<Contestant>,
+) -> Group {
+    Group { name, question, unit, better: Better::Lower, pace: Pace::Rounds, contestants }
 }
 
 #[cfg(test)]

@@ -4,13 +4,20 @@
 //! would hold (a clone of a sender, a worker, a stealer), and the measured loops in `groups/` are compiled afresh
 //! for each of them, with nothing between the loop and the call.
 //!
-//! Not here: the loops (`groups/`).
+//! Not here: what is asked of a pool (`pools.rs`), the loops (`groups/`).
 
+pub(crate) mod channel_pools;
 pub(crate) mod channels;
 pub(crate) mod deques;
+pub(crate) mod executors;
+pub(crate) mod forks;
 pub(crate) mod injectors;
+pub(crate) mod inline;
 pub(crate) mod millpond;
+pub(crate) mod millpond_pool;
+pub(crate) mod pools;
 pub(crate) mod queues;
+pub(crate) mod thread_pools;
 
 use std::ops::Range;
 

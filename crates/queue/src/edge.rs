@@ -12,29 +12,29 @@ use crate::sync::Ordering;
 
 /// A named promise between two threads.
 #[derive(Debug)]
-pub(crate) struct Edge(#[cfg_attr(not(any(loom, shuttle)), allow(dead_code))] &'static str);
+pub struct Edge(#[cfg_attr(not(any(loom, shuttle)), allow(dead_code))] &'static str);
 
 impl Edge {
     /// `name` is upper case with its file's name first: `RING_PUBLISH`.
-    pub(crate) const fn new(name: &'static str) -> Self {
+    pub const fn new(name: &'static str) -> Self {
         Self(name)
     }
 
     /// The giving end, on a store.
     #[inline(always)]
-    pub(crate) fn release(&self) -> Ordering {
+    pub fn release(&self) -> Ordering {
         if self.weakened("release") { Ordering::Relaxed } else { Ordering::Release }
     }
 
     /// The receiving end, on a load.
     #[inline(always)]
-    pub(crate) fn acquire(&self) -> Ordering {
+    pub fn acquire(&self) -> Ordering {
         if self.weakened("acquire") { Ordering::Relaxed } else { Ordering::Acquire }
     }
 
     /// Both ends of this edge at once, on a read-modify-write whose like stands in every party.
     #[inline(always)]
-    pub(crate) fn acq_rel(&self) -> Ordering {
+    pub fn acq_rel(&self) -> Ordering {
         acq_rel(self, self)
     }
 
@@ -52,7 +52,7 @@ impl Edge {
 
 /// The ordering of a read-modify-write that receives by one edge and gives by another.
 #[inline(always)]
-pub(crate) fn acq_rel(receives: &Edge, gives: &Edge) -> Ordering {
+pub fn acq_rel(receives: &Edge, gives: &Edge) -> Ordering {
     match (receives.acquire(), gives.release()) {
         (Ordering::Acquire, Ordering::Release) => Ordering::AcqRel,
         (Ordering::Acquire, _) => Ordering::Acquire,
@@ -64,12 +64,12 @@ pub(crate) fn acq_rel(receives: &Edge, gives: &Edge) -> Ordering {
 /// Whether a model run leaves out the step of this name, to show that it is needed. Never in the product.
 #[cfg(not(any(loom, shuttle)))]
 #[inline(always)]
-pub(crate) const fn left_out(_step: &str) -> bool {
+pub const fn left_out(_step: &str) -> bool {
     false
 }
 
 /// Whether a model run leaves out the step of this name, to show that it is needed. Never in the product.
 #[cfg(any(loom, shuttle))]
-pub(crate) fn left_out(step: &str) -> bool {
+pub fn left_out(step: &str) -> bool {
     crate::model::mutant() == Some(step)
 }

@@ -14,7 +14,7 @@ use core::time::Duration;
 /// Who may share the word: threads of this process, or any process that maps the same memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(any(loom, shuttle, not(target_os = "linux")), allow(dead_code))]
-pub(crate) enum Scope {
+pub enum Scope {
     /// One process; the kernel takes a shorter way.
     Private,
     /// Several processes.
@@ -26,7 +26,7 @@ mod make {
     use super::{AtomicU32, Duration, Scope};
 
     /// Sleeps while `word` is `seen`, at most `timeout`. May return early.
-    pub(crate) fn wait(word: &AtomicU32, seen: u32, timeout: Option<Duration>, scope: Scope) {
+    pub fn wait(word: &AtomicU32, seen: u32, timeout: Option<Duration>, scope: Scope) {
         let limit = timeout.map(|timeout| libc::timespec {
             // A wait longer than the clock can say is cut short, which callers see as a spurious return.
             tv_sec: timeout.as_secs().min(i32::MAX as u64) as libc::time_t,
@@ -39,7 +39,7 @@ mod make {
     }
 
     /// Wakes at most `count` sleepers of `word`.
-    pub(crate) fn wake(word: &AtomicU32, count: u32, scope: Scope) {
+    pub fn wake(word: &AtomicU32, count: u32, scope: Scope) {
         let count = count.min(i32::MAX as u32);
         // SAFETY: FUTEX_WAKE uses the address as a name only and touches no memory.
         unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | flag(scope), count) };
@@ -65,7 +65,7 @@ mod make {
     const SHARED_NAP: Duration = Duration::from_millis(1);
 
     /// Sleeps while `word` is `seen`, at most `timeout`. May return early.
-    pub(crate) fn wait(word: &AtomicU32, seen: u32, timeout: Option<Duration>, scope: Scope) {
+    pub fn wait(word: &AtomicU32, seen: u32, timeout: Option<Duration>, scope: Scope) {
         let guard = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
         if word.load(Relaxed) != seen {
             return;
@@ -81,7 +81,7 @@ mod make {
     }
 
     /// Wakes the sleepers of `word`, and those of every other word: they look again.
-    pub(crate) fn wake(_word: &AtomicU32, _count: u32, _scope: Scope) {
+    pub fn wake(_word: &AtomicU32, _count: u32, _scope: Scope) {
         drop(LOCK.lock().unwrap_or_else(PoisonError::into_inner));
         CHANGED.notify_all();
     }
@@ -108,7 +108,7 @@ mod make {
     /// again if the word has changed, and a wake-up spent on it meanwhile is one
     /// the kernel would have given to another, so the model is the stricter of the two. A model has no
     /// clock, so a time-out never comes.
-    pub(crate) fn wait(word: &AtomicU32, seen: u32, _timeout: Option<Duration>, _scope: Scope) {
+    pub fn wait(word: &AtomicU32, seen: u32, _timeout: Option<Duration>, _scope: Scope) {
         let me = thread::current().id();
         SLEEPERS.with_borrow_mut(|sleepers| sleepers.push((name(word), thread::current())));
         // A read-modify-write, since the kernel compares with the newest value.
@@ -123,7 +123,7 @@ mod make {
     }
 
     /// Wakes exactly as many as asked, oldest first: one wake-up too few must show in the models.
-    pub(crate) fn wake(word: &AtomicU32, count: u32, _scope: Scope) {
+    pub fn wake(word: &AtomicU32, count: u32, _scope: Scope) {
         for _ in 0..count {
             let woken = SLEEPERS.with_borrow_mut(|sleepers| {
                 let bed = sleepers.iter().position(|(slept_on, _)| *slept_on == name(word))?;
@@ -137,4 +137,4 @@ mod make {
     }
 }
 
-pub(crate) use make::{wait, wake};
+pub use make::{wait, wake};

@@ -31,10 +31,12 @@ use crate::cursor::Cursor;
 use crate::edge::{Edge, left_out};
 use crate::futex::{self, Scope};
 use crate::gate_meter::{GateStats, Meter};
+use crate::gate_refusal::{NoValue, Refusal};
 use crate::slots::{CapacityError, Look, POSITION_BITS, Patience, Slots, drop_all};
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 use alloc::vec::Vec;
 use core::fmt;
+use core::mem::ManuallyDrop;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::time::Duration;
 use crossbeam_utils::CachePadded;
@@ -66,61 +68,6 @@ impl Default for GateConfig {
         Self { capacity: 100, spins: 10, measure_every: 128 }
     }
 }
-
-/// Why a value was not taken in. It comes back with the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal<T> {
-    /// The gate is full, and the caller would not wait.
-    Full(T),
-    /// The gate was full for as long as the caller would wait.
-    TimedOut(T),
-    /// The gate is closed and will never take another value.
-    Closed(T),
-}
-
-impl<T> Refusal<T> {
-    /// The value that was refused.
-    pub fn into_inner(self) -> T {
-        match self {
-            Self::Full(value) | Self::TimedOut(value) | Self::Closed(value) => value,
-        }
-    }
-}
-
-impl<T> fmt::Display for Refusal<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Full(_) => "gate is full; try again later or raise its capacity",
-            Self::TimedOut(_) => "gate stayed full for the whole wait; try again later or raise its capacity",
-            Self::Closed(_) => "gate is closed; it takes nothing more",
-        })
-    }
-}
-
-impl<T: fmt::Debug> core::error::Error for Refusal<T> {}
-
-/// Why there is no value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoValue {
-    /// The gate is empty, and the caller would not wait.
-    Empty,
-    /// The gate was empty for as long as the caller would wait.
-    TimedOut,
-    /// The gate is closed and drained: there will never be another value.
-    Closed,
-}
-
-impl fmt::Display for NoValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Empty => "gate is empty",
-            Self::TimedOut => "gate stayed empty for the whole wait",
-            Self::Closed => "gate is closed and drained",
-        })
-    }
-}
-
-impl core::error::Error for NoValue {}
 
 /// A bounded queue that can wait on both ends and be closed without losing a value.
 ///
@@ -185,21 +132,31 @@ impl<T> Gate<T> {
     }
 
     /// Adds a value, waiting for place as long as it takes. Fails only with [`Refusal::Closed`].
-    #[inline]
+    #[inline(always)]
     pub fn enqueue(&self, value: T) -> Result<(), Refusal<T>> {
-        self.put_in(value, Until::Forever)
+        match self.claim_at_once(&self.tail, Slots::look_free) {
+            Some(word) => {
+                self.fill(word, value);
+                Ok(())
+            }
+            None => self.put_in(value, Until::Forever, || false),
+        }
     }
 
     /// Adds a value, waiting for place at most `timeout`.
     pub fn enqueue_timeout(&self, value: T, timeout: Duration) -> Result<(), Refusal<T>> {
-        self.put_in(value, until(timeout))
+        self.put_in(value, until(timeout), || false)
     }
 
     /// Adds a value if there is place now. Should another thread be in the middle of its step at the same slot, it
     /// waits for that step. A refusal because of [`Refusal::Full`] is counted as rejected.
-    #[inline]
+    #[inline(always)]
     pub fn try_enqueue(&self, value: T) -> Result<(), Refusal<T>> {
-        let result = self.put_in(value, Until::Now);
+        if let Some(word) = self.claim_at_once(&self.tail, Slots::look_free) {
+            self.fill(word, value);
+            return Ok(());
+        }
+        let result = self.put_in(value, Until::Now, || false);
         if let Err(Refusal::Full(_)) = result {
             self.meter.rejected();
         }
@@ -207,9 +164,12 @@ impl<T> Gate<T> {
     }
 
     /// Takes the oldest value, waiting for one as long as it takes. `None`: the gate is closed and drained.
-    #[inline]
+    #[inline(always)]
     pub fn dequeue(&self) -> Option<T> {
-        self.take_out(Until::Forever).ok()
+        match self.claim_at_once(&self.head, Slots::look_full) {
+            Some(word) => Some(self.empty(word)),
+            None => self.take_out(Until::Forever).ok(),
+        }
     }
 
     /// Takes the oldest value, waiting for one at most `timeout`.
@@ -219,9 +179,39 @@ impl<T> Gate<T> {
 
     /// Takes the oldest value if there is one now. Should another thread be in the middle of its step at the same
     /// slot, it waits for that step.
-    #[inline]
+    #[inline(always)]
     pub fn try_dequeue(&self) -> Result<T, NoValue> {
-        self.take_out(Until::Now)
+        self.try_claim().map(Claimed::take)
+    }
+
+    /// As [`try_dequeue`](Self::try_dequeue), but leaves the value in its slot until it is wanted: for values so large
+    /// that handing them on costs more than taking them. Others wait for the slot meanwhile.
+    #[inline(always)]
+    pub fn try_claim(&self) -> Result<Claimed<'_, T>, NoValue> {
+        let word = match self.claim_at_once(&self.head, Slots::look_full) {
+            Some(word) => word,
+            None => self.claim_oldest(Until::Now)?,
+        };
+        Ok(Claimed { gate: self, word })
+    }
+
+    /// Adds a value, waiting for place at most `timeout`, or as long as it takes; but it is handed back as
+    /// [`Refusal::Full`] when `otherwise` says that the caller can help itself. That is asked before the caller sleeps,
+    /// when it is already known to wait, and after each [`nudge`](Self::nudge).
+    pub fn enqueue_unless(
+        &self,
+        value: T,
+        timeout: Option<Duration>,
+        otherwise: impl Fn() -> bool,
+    ) -> Result<(), Refusal<T>> {
+        self.put_in(value, timeout.map_or(Until::Forever, until), otherwise)
+    }
+
+    /// Wakes one producer that waits for room, though there may be none.
+    pub fn nudge(&self) {
+        if self.head.word.load(Relaxed) & SLEEPERS != 0 && rise(&self.head) {
+            wake(&self.producer_wakes, 1);
+        }
     }
 
     /// Ends intake and wakes everyone who waits on either side. What was accepted can still be taken.
@@ -258,6 +248,14 @@ impl<T> Gate<T> {
         self.slots.distance(head, self.tail.word.load(Relaxed) & POSITION)
     }
 
+    /// Whether a take would probably come to nothing. Cheaper than [`is_empty`](Self::is_empty) while producers are at
+    /// work, since it looks at one slot and not at their end; it may be stale.
+    #[inline(always)]
+    pub fn seems_empty(&self) -> bool {
+        // A guess that is too old finds a slot that is further on: then there may be something.
+        self.slots.is_free(self.head.guess() & POSITION)
+    }
+
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -284,11 +282,11 @@ impl<T> Gate<T> {
         self.capacity() - self.len()
     }
 
-    #[inline]
-    fn put_in(&self, value: T, until: Until) -> Result<(), Refusal<T>> {
+    #[inline(never)]
+    fn put_in(&self, value: T, until: Until, otherwise: impl Fn() -> bool) -> Result<(), Refusal<T>> {
         let mut waiting = Waiting::new(self.spins, until);
         loop {
-            match self.claim(&self.tail, until, Slots::look_free) {
+            match self.claim_slowly(&self.tail, until, Slots::look_free) {
                 Ok(word) => {
                     self.fill(word, value);
                     return Ok(());
@@ -299,22 +297,28 @@ impl<T> Gate<T> {
                     Next::LookAgain => {}
                     Next::GiveUp if matches!(until, Until::Now) => return Err(Refusal::Full(value)),
                     Next::GiveUp => return Err(Refusal::TimedOut(value)),
+                    Next::Sleep(_) if otherwise() => return Err(Refusal::Full(value)),
                     Next::Sleep(limit) => {
                         // Blocked at `position` means that the head is one lap behind it.
                         let full = |head| self.slots.next_lap(head) == position;
-                        waiting.slept(self.sleep(&self.head, full, &self.producer_wakes, limit));
+                        waiting.slept(self.sleep(&self.head, full, &self.producer_wakes, limit, &otherwise));
                     }
                 },
             }
         }
     }
 
-    #[inline]
     fn take_out(&self, until: Until) -> Result<T, NoValue> {
+        self.claim_oldest(until).map(|word| self.empty(word))
+    }
+
+    /// Claims the oldest value, waiting for one if need be. Returns the head's word as it was.
+    #[inline(never)]
+    fn claim_oldest(&self, until: Until) -> Result<u64, NoValue> {
         let mut waiting = Waiting::new(self.spins, until);
         loop {
-            match self.claim(&self.head, until, Slots::look_full) {
-                Ok(word) => return Ok(self.empty(word)),
+            match self.claim_slowly(&self.head, until, Slots::look_full) {
+                Ok(word) => return Ok(word),
                 Err(Stuck::Closed) => return Err(NoValue::Closed),
                 Err(Stuck::OutOfTime) => return Err(NoValue::TimedOut),
                 Err(Stuck::Blocked(position)) => match waiting.next(&self.head, position, || self.len()) {
@@ -323,7 +327,7 @@ impl<T> Gate<T> {
                     Next::GiveUp => return Err(NoValue::TimedOut),
                     Next::Sleep(limit) => {
                         let empty = |tail| tail == position;
-                        waiting.slept(self.sleep(&self.tail, empty, &self.consumer_wakes, limit));
+                        waiting.slept(self.sleep(&self.tail, empty, &self.consumer_wakes, limit, || false));
                     }
                 },
             }
@@ -365,20 +369,19 @@ impl<T> Gate<T> {
         value
     }
 
-    /// Claims the next position of one end and takes one sleeper, if any, off its word. Returns the word as it was.
+    /// Claims the next position of one end, if it is ready, nobody sleeps in the word and nobody else comes between:
+    /// the way of nearly every value, short enough to be part of the caller.
     #[inline(always)]
-    fn claim(&self, end: &Cursor, until: Until, look: impl Fn(&Slots<T>, u64) -> Look) -> Result<u64, Stuck> {
+    fn claim_at_once(&self, end: &Cursor, look: impl Fn(&Slots<T>, u64) -> Look) -> Option<u64> {
         let word = end.guess();
         // Nobody asleep, not closed: the word is the position.
-        if word <= POSITION
+        let claimed = word <= POSITION
             && look(&self.slots, word) == Look::Ready
-            && end.advance(word, self.slots.next(word))
-        {
-            return Ok(word);
-        }
-        self.claim_slowly(end, until, look)
+            && end.advance(word, self.slots.next(word));
+        claimed.then_some(word)
     }
 
+    /// Claims the next position of one end and takes one sleeper, if any, off its word. Returns the word as it was.
     #[inline(never)]
     fn claim_slowly(
         &self,
@@ -443,11 +446,11 @@ impl<T> Gate<T> {
     /// As `dequeue_timeout`, but its time runs out as soon as it lies down: a model has no clock to wait for.
     #[cfg(all(test, any(loom, shuttle)))]
     pub(crate) fn dequeue_out_of_time(&self) -> Result<T, NoValue> {
-        match self.claim(&self.head, Until::Forever, Slots::look_full) {
+        match self.claim_slowly(&self.head, Until::Forever, Slots::look_full) {
             Ok(word) => Ok(self.empty(word)),
             Err(Stuck::Blocked(position)) => {
                 let empty = |tail| tail == position;
-                if self.sleep(&self.tail, empty, &self.consumer_wakes, Some(Instant::now())) {
+                if self.sleep(&self.tail, empty, &self.consumer_wakes, Some(Instant::now()), || false) {
                     return self.try_dequeue();
                 }
                 Err(NoValue::TimedOut)
@@ -456,8 +459,8 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Sleeps in `end`'s word if that word still says `blocked`, until a wake-up comes. `false`: time ran
-    /// out first.
+    /// Sleeps in `end`'s word if that word still says `blocked`, until a wake-up comes, unless `otherwise` when it is
+    /// in the word. `false`: time ran out first.
     #[cold]
     fn sleep(
         &self,
@@ -465,6 +468,7 @@ impl<T> Gate<T> {
         blocked: impl Fn(u64) -> bool,
         wakes: &AtomicU32,
         limit: Option<Instant>,
+        otherwise: impl Fn() -> bool,
     ) -> bool {
         // GATE_CLOSE, sleeper's end (Acquire): the head's closed bit was set after the tail's, which is
         // looked at next.
@@ -485,6 +489,9 @@ impl<T> Gate<T> {
                 Err(now) => word = now,
             }
         }
+        if otherwise() && rise(end) {
+            return true;
+        }
         loop {
             if take_wake(wakes) {
                 return true;
@@ -497,6 +504,35 @@ impl<T> Gate<T> {
             let left = left.filter(|left| *left != Duration::ZERO);
             futex::wait(wakes, 0, left, Scope::Private);
         }
+    }
+}
+
+/// A value that is the caller's, still in its slot. Dropping it takes the value and drops it.
+#[must_use = "a value that is claimed and not taken is dropped"]
+pub struct Claimed<'a, T> {
+    gate: &'a Gate<T>,
+    /// The head's word when the value was claimed.
+    word: u64,
+}
+
+impl<T> Claimed<'_, T> {
+    /// The value.
+    #[inline(always)]
+    pub fn take(self) -> T {
+        let this = ManuallyDrop::new(self);
+        this.gate.empty(this.word)
+    }
+}
+
+impl<T> Drop for Claimed<'_, T> {
+    fn drop(&mut self) {
+        drop(self.gate.empty(self.word));
+    }
+}
+
+impl<T> fmt::Debug for Claimed<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Claimed").finish_non_exhaustive()
     }
 }
 

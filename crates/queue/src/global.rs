@@ -71,7 +71,7 @@ impl fmt::Display for LaneError {
 impl core::error::Error for LaneError {}
 
 /// Where one worker is in the pattern of lanes. Each worker keeps its own.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct LaneTurn(usize);
 
 /// A bounded queue with lanes of priority, for many producers and many workers. Lane 0 is the most urgent.
@@ -91,8 +91,7 @@ pub struct LaneTurn(usize);
 /// ```
 pub struct GlobalQueue<T> {
     lanes: Box<[Ring<T>]>,
-    /// Which lane comes first at each turn.
-    pattern: Box<[u8]>,
+    pattern: LanePattern,
 }
 
 impl<T> GlobalQueue<T> {
@@ -113,7 +112,8 @@ impl<T> GlobalQueue<T> {
             }
             rings.push(Ring::with_capacity(capacity).map_err(|reason| LaneError::Capacity { lane, reason })?);
         }
-        Ok(Self { lanes: rings.into_boxed_slice(), pattern: pattern(lanes) })
+        let weights: Vec<u32> = lanes.iter().map(|lane| lane.weight).collect();
+        Ok(Self { lanes: rings.into_boxed_slice(), pattern: LanePattern::new(&weights) })
     }
 
     /// Adds an item to a lane; a number past the last means the last. A full lane hands the item back.
@@ -173,12 +173,9 @@ impl<T> GlobalQueue<T> {
         self.lanes.len()
     }
 
-    /// The lanes in the order of this turn: the one whose turn it is, then all by priority.
+    /// The lanes in the order of this turn.
     fn in_turn(&self, turn: &mut LaneTurn) -> impl Iterator<Item = &Ring<T>> {
-        let first = usize::from(self.pattern[turn.0 % self.pattern.len()]);
-        turn.0 = (turn.0 + 1) % self.pattern.len();
-        let others = self.lanes.iter().enumerate().filter(move |(lane, _)| *lane != first);
-        core::iter::once(&self.lanes[first]).chain(others.map(|(_, ring)| ring))
+        self.pattern.order(turn).map(|lane| &self.lanes[lane])
     }
 }
 
@@ -188,21 +185,54 @@ impl<T> fmt::Debug for GlobalQueue<T> {
     }
 }
 
-/// The order in which lanes come first: each as often as its weight says, spread as evenly as can be.
-fn pattern(lanes: &[Lane]) -> Box<[u8]> {
-    let sum: i64 = lanes.iter().map(|lane| i64::from(lane.weight)).sum();
-    let mut credit = vec![0i64; lanes.len()];
-    let mut pattern = Vec::with_capacity(sum as usize);
-    for _ in 0..sum {
-        // Every lane earns its weight; the richest comes first and pays for the whole round.
-        for (credit, lane) in credit.iter_mut().zip(lanes) {
-            *credit += i64::from(lane.weight);
+/// In which order a worker looks at lanes of priority: each comes first as often as its weight says, spread as evenly
+/// as can be, and the others follow by priority.
+///
+/// ```
+/// use millpond_queue::{LanePattern, LaneTurn};
+/// let (pattern, mut turn) = (LanePattern::new(&[2, 1]), LaneTurn::default());
+/// let first: Vec<usize> = (0..3).filter_map(|_| pattern.order(&mut turn).next()).collect();
+/// assert_eq!(first.iter().filter(|&&lane| lane == 1).count(), 1, "once in every three turns");
+/// ```
+#[derive(Clone, Debug)]
+pub struct LanePattern {
+    /// The order of all lanes at each turn, one after the other.
+    orders: Box<[u8]>,
+    lanes: usize,
+}
+
+impl LanePattern {
+    /// The pattern of lanes with these weights, the most urgent first. A lane past [`LANES_MAX`] is left out, and a
+    /// weight outside 1 to [`WEIGHT_MAX`] is taken as the nearest bound.
+    pub fn new(weights: &[u32]) -> Self {
+        // No weights at all are those of one lane.
+        let weights = if weights.is_empty() { &[1] } else { &weights[..weights.len().min(LANES_MAX)] };
+        let weights: Vec<i64> =
+            weights.iter().map(|&weight| i64::from(weight.clamp(1, WEIGHT_MAX))).collect();
+        let sum: i64 = weights.iter().sum();
+        let mut credit = vec![0i64; weights.len()];
+        let mut orders = Vec::with_capacity(sum as usize * weights.len());
+        for _ in 0..sum {
+            // Every lane earns its weight; the richest comes first and pays for the whole round.
+            for (credit, weight) in credit.iter_mut().zip(&weights) {
+                *credit += weight;
+            }
+            let richest = (0..weights.len()).rev().max_by_key(|&lane| credit[lane]).unwrap_or(0);
+            credit[richest] -= sum;
+            orders.push(richest as u8);
+            orders.extend((0..weights.len() as u8).filter(|&lane| usize::from(lane) != richest));
         }
-        let richest = (0..lanes.len()).rev().max_by_key(|&lane| credit[lane]).unwrap_or(0);
-        credit[richest] -= sum;
-        pattern.push(richest as u8);
+        Self { orders: orders.into_boxed_slice(), lanes: weights.len() }
     }
-    pattern.into_boxed_slice()
+
+    /// The lanes in the order of this turn: the one whose turn it is, then the others by priority.
+    #[inline]
+    pub fn order(&self, turn: &mut LaneTurn) -> impl Iterator<Item = usize> + use<'_> {
+        // A turn that was last used with a longer pattern begins anew.
+        let start = if turn.0 + self.lanes <= self.orders.len() { turn.0 } else { 0 };
+        turn.0 = start + self.lanes;
+        self.orders[start..start + self.lanes].iter().map(|&lane| usize::from(lane))
+    }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -217,7 +247,8 @@ mod tests {
     #[test]
     fn every_lane_comes_first_as_often_as_its_weight_says_in_any_window() {
         let queue = three_lanes();
-        let twice: Vec<u8> = queue.pattern.iter().chain(queue.pattern.iter()).copied().collect();
+        let once = || queue.pattern.orders.iter().step_by(3).copied();
+        let twice: Vec<u8> = once().chain(once()).collect();
         for window in twice.windows(7) {
             for (lane, weight) in [(0, 4), (1, 2), (2, 1)] {
                 assert_eq!(window.iter().filter(|&&first| first == lane).count(), weight, "{window:?}");

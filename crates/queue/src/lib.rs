@@ -12,6 +12,9 @@
 //! by which one thread's writes reach another.
 //!
 //! Not here: threads that run anything, policy, and what a task is.
+//!
+//! `sync`, `edge`, `futex` and `model` are public for the crates above, which are proved by the same means, and
+//! hidden: they are no part of what this crate promises.
 
 #![no_std]
 #![cfg_attr(any(loom, shuttle), allow(clippy::unwrap_used, reason = "a model is a test"))]
@@ -21,15 +24,19 @@ extern crate alloc;
 extern crate std;
 
 mod cursor;
-mod edge;
+#[doc(hidden)]
+pub mod edge;
 #[cfg(feature = "std")]
-mod futex;
+#[doc(hidden)]
+pub mod futex;
 #[cfg(feature = "std")]
 mod gate;
 #[cfg(feature = "std")]
 mod gate_meter;
 #[cfg(all(test, any(loom, shuttle)))]
 mod gate_model;
+#[cfg(feature = "std")]
+mod gate_refusal;
 mod global;
 #[cfg(all(test, any(loom, shuttle)))]
 mod global_model;
@@ -46,17 +53,21 @@ mod steal_buffer;
 #[cfg(all(test, any(loom, shuttle)))]
 mod steal_model;
 mod steal_thief;
-mod sync;
+#[doc(hidden)]
+pub mod sync;
 pub mod wpol;
 
 #[cfg(any(loom, shuttle))]
-mod model;
+#[doc(hidden)]
+pub mod model;
 
 #[cfg(feature = "std")]
-pub use gate::{Gate, GateConfig, NoValue, Refusal};
+pub use gate::{Claimed, Gate, GateConfig};
 #[cfg(feature = "std")]
 pub use gate_meter::GateStats;
-pub use global::{GlobalQueue, LANES_MAX, Lane, LaneError, LaneTurn, WEIGHT_MAX};
+#[cfg(feature = "std")]
+pub use gate_refusal::{NoValue, Refusal};
+pub use global::{GlobalQueue, LANES_MAX, Lane, LaneError, LanePattern, LaneTurn, WEIGHT_MAX};
 pub use ring::Ring;
 pub use slots::{CAPACITY_MAX, CapacityError};
 pub use steal::{STEAL_CAPACITY_MAX, StealQueue};

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::{env, println};
 
 /// The weakened ordering or left-out step of this run, from `MILLPOND_MUTANT`.
-pub(crate) fn mutant() -> Option<&'static str> {
+pub fn mutant() -> Option<&'static str> {
     static MUTANT: OnceLock<Option<std::string::String>> = OnceLock::new();
     MUTANT.get_or_init(|| env::var("MILLPOND_MUTANT").ok()).as_deref()
 }
@@ -31,7 +31,7 @@ fn stop_at_first_failure() {
 
 /// Runs `scenario` in every interleaving with at most `preemptions` forced switches, and says how many there were.
 #[cfg(loom)]
-pub(crate) fn explore(preemptions: usize, scenario: impl Fn() + Sync + Send + 'static) {
+pub fn explore(preemptions: usize, scenario: impl Fn() + Sync + Send + 'static) {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     stop_at_first_failure();
@@ -47,36 +47,74 @@ pub(crate) fn explore(preemptions: usize, scenario: impl Fn() + Sync + Send + 's
     println!("explored {} executions", executions.load(Relaxed));
 }
 
-/// Runs `scenario` under random and priority schedules, as many of each as `MILLPOND_SCHEDULES` says.
+/// Runs `scenario` under `MILLPOND_SCHEDULES` schedules, half of them random and half by priority, for at most
+/// `MILLPOND_MODEL_SECONDS`, and says how many there were. Half of the time is kept for the second half.
 #[cfg(shuttle)]
-pub(crate) fn explore(preemptions: usize, scenario: impl Fn() + Sync + Send + 'static) {
+pub fn explore(preemptions: usize, scenario: impl Fn() + Sync + Send + 'static) {
     use shuttle::scheduler::{PctScheduler, RandomScheduler};
-    use shuttle::{Config, MaxSteps, Runner};
     stop_at_first_failure();
-    let schedules = env::var("MILLPOND_SCHEDULES").map_or(10_000, |text| {
-        text.parse().expect("MILLPOND_SCHEDULES: expected a whole number of schedules")
-    });
+    let schedules = setting("MILLPOND_SCHEDULES", 100_000);
+    let seconds = setting("MILLPOND_MODEL_SECONDS", 60);
+    let limit = std::time::Duration::from_secs(seconds as u64);
+    let started = std::time::Instant::now();
     let scenario = std::sync::Arc::new(scenario);
-    let mut config = Config::new();
-    config.max_steps = MaxSteps::FailAfter(1_000_000);
-    let random = std::sync::Arc::clone(&scenario);
-    Runner::new(RandomScheduler::new(schedules), config.clone()).run(move || random());
-    Runner::new(PctScheduler::new(preemptions + 1, schedules), config).run(move || scenario());
-    println!("explored {schedules} random and {schedules} priority schedules");
+    let random = RandomScheduler::new(schedules.div_ceil(2));
+    let random = run_until(started + limit / 2, random, &scenario);
+    // A depth of d finds what needs d steps in a certain order: less than three is luck, more than five is rare.
+    let priority = PctScheduler::new((preemptions + 1).clamp(3, 5), schedules / 2);
+    let priority = run_until(started + limit, priority, &scenario);
+    println!("explored {random} random and {priority} priority schedules");
+    if random + priority < schedules {
+        println!("stopped after {seconds} s, short of {schedules} schedules");
+    }
+}
+
+/// Runs `scenario` as often as `scheduler` says or until `deadline`, but at least once. Says how often.
+///
+/// What is left at the deadline is run through without the scenario. Shuttle's own time limit would leave a random
+/// schedule half begun, and report it as a failing one.
+#[cfg(shuttle)]
+fn run_until(
+    deadline: std::time::Instant,
+    scheduler: impl shuttle::scheduler::Scheduler + 'static,
+    scenario: &std::sync::Arc<impl Fn() + Sync + Send + 'static>,
+) -> usize {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    let mut config = shuttle::Config::new();
+    config.max_steps = shuttle::MaxSteps::FailAfter(1_000_000);
+    let explored = Arc::new(AtomicUsize::new(0));
+    let (counted, scenario) = (Arc::clone(&explored), Arc::clone(scenario));
+    shuttle::Runner::new(scheduler, config).run(move || {
+        if counted.load(Relaxed) == 0 || std::time::Instant::now() < deadline {
+            scenario();
+            counted.fetch_add(1, Relaxed);
+        }
+    });
+    explored.load(Relaxed)
+}
+
+/// A number from the environment.
+#[cfg(shuttle)]
+fn setting(name: &str, otherwise: usize) -> usize {
+    let parsed = |text: std::string::String| {
+        text.parse().unwrap_or_else(|_| panic!("{name}: expected a whole number, got {text:?}"))
+    };
+    env::var(name).map_or(otherwise, parsed)
 }
 
 /// A value whose reading the checker can tell from its writing: it must have been packed before it is opened.
-pub(crate) struct Parcel(Box<UnsafeCell<u32>>);
+pub struct Parcel(Box<UnsafeCell<u32>>);
 
 impl Parcel {
-    pub(crate) fn new(number: u32) -> Self {
+    pub fn new(number: u32) -> Self {
         let cell = Box::new(UnsafeCell::new(0));
         // SAFETY: nobody else knows the cell yet, so this thread may write it.
         cell.with_mut(|cell| unsafe { *cell = number });
         Self(cell)
     }
 
-    pub(crate) fn open(self) -> u32 {
+    pub fn open(self) -> u32 {
         // SAFETY: the parcel is this thread's own; that its writing happened before is what the checker verifies.
         self.0.with(|cell| unsafe { *cell })
     }

@@ -8,19 +8,20 @@
 //! Not here: which models are run against which mutant (`mutants.rs`).
 
 use super::make::{Make, Suite};
+use crate::jobs;
 use crate::process::{self, Ended};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::path::Path;
 use std::process::Command;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::Duration;
 
 /// What all runs have in common.
 pub(crate) struct Explorer<'a> {
     pub(crate) root: &'a Path,
     pub(crate) schedules: u32,
+    /// The same where a mutant is in force.
+    pub(crate) mutant_schedules: u32,
+    /// How long one exploration of shuttle goes on before it stops short.
+    pub(crate) model_seconds: u64,
     /// What shuttle's schedules are drawn from when no mutant is in force.
     pub(crate) seed: u64,
     /// The same for mutants: whether one is caught must not hang on luck that changes from run to run.
@@ -82,10 +83,12 @@ impl Explorer<'_> {
         let mut command = Command::new(&suite.executable);
         command.args(["--exact", test, "--nocapture", "--test-threads", "1"]).current_dir(&suite.folder);
         command.env("MILLPOND_SCHEDULES", self.schedules.to_string()).env_remove("MILLPOND_MUTANT");
+        command.env("MILLPOND_MODEL_SECONDS", self.model_seconds.to_string());
         // That it knows no weak orderings is why it is not the only checker here; it need not say so each time.
         command.env("SHUTTLE_SILENCE_WARNINGS", "1").env("SHUTTLE_RANDOM_SEED", self.seed.to_string());
         if let Some(mutant) = mutant {
             command.env("MILLPOND_MUTANT", mutant).env("SHUTTLE_RANDOM_SEED", self.mutant_seed.to_string());
+            command.env("MILLPOND_SCHEDULES", self.mutant_schedules.to_string());
         }
         let ended = process::watch(self.root, &mut command, self.limit)?;
         let elapsed = ended.elapsed;
@@ -98,57 +101,8 @@ impl Explorer<'_> {
         runs: &[(&'a Suite, &'a str)],
         show: impl Fn(&Explored<'a>) + Sync,
     ) -> Result<Vec<Explored<'a>>, String> {
-        self.for_each(runs, |(suite, test)| self.explore(suite, test, None), show)
+        jobs::for_each(self.jobs, runs, |(suite, test)| self.explore(suite, test, None), show)
     }
-
-    /// Does `work` on every item, `jobs` at a time, and shows each result as it comes. The results keep the order
-    /// of the items. The first error is given back when all is done.
-    pub(crate) fn for_each<'i, Item: Sync, Done: Send>(
-        &self,
-        items: &'i [Item],
-        work: impl Fn(&'i Item) -> Result<Done, String> + Sync,
-        show: impl Fn(&Done) + Sync,
-    ) -> Result<Vec<Done>, String> {
-        let bar = progress(items.len());
-        let next = AtomicUsize::new(0);
-        let done = Mutex::new(Vec::new());
-        thread::scope(|scope| {
-            for _ in 0..self.jobs.min(items.len()) {
-                scope.spawn(|| {
-                    loop {
-                        let index = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(item) = items.get(index) else { break };
-                        let result = work(item);
-                        if let Ok(result) = &result {
-                            bar.suspend(|| show(result));
-                        }
-                        bar.inc(1);
-                        done.lock().expect("a worker of ours has panicked").push((index, result));
-                    }
-                });
-            }
-        });
-        bar.finish_and_clear();
-        let mut done = done.into_inner().expect("a worker of ours has panicked");
-        done.sort_by_key(|(index, _)| *index);
-        done.into_iter().map(|(_, result)| result).collect()
-    }
-}
-
-/// The last lines of a long output.
-pub(crate) fn tail(output: &str) -> String {
-    const LINES: usize = 40;
-    let lines: Vec<_> = output.lines().collect();
-    let first = lines.len().saturating_sub(LINES);
-    lines[first..].iter().map(|line| format!("      | {line}")).collect::<Vec<_>>().join("\n")
-}
-
-fn progress(len: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{elapsed_precise} {bar:30} {pos} of {len}");
-    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-    let bar = ProgressBar::new(len as u64).with_style(style);
-    bar.enable_steady_tick(Duration::from_millis(500));
-    bar
 }
 
 fn judge(ended: Ended) -> Outcome {
@@ -261,23 +215,5 @@ mod tests {
     #[test]
     fn a_time_out_is_neither_held_nor_failed() {
         assert!(matches!(judged(None, ""), Outcome::TimedOut { .. }));
-    }
-
-    #[test]
-    fn results_keep_the_order_of_the_items_and_an_error_is_not_lost() {
-        let root = crate::repository_root();
-        let explorer = Explorer {
-            root: &root,
-            schedules: 1,
-            seed: 1,
-            mutant_seed: 1,
-            limit: Duration::from_secs(1),
-            jobs: 3,
-        };
-        let doubled = explorer.for_each(&[1, 2, 3, 4, 5], |n| Ok(n * 2), |_| ()).unwrap();
-        assert_eq!(doubled, [2, 4, 6, 8, 10]);
-        let failed =
-            explorer.for_each(&[1, 2], |n| if *n == 2 { Err("two".to_owned()) } else { Ok(()) }, |()| ());
-        assert_eq!(failed.unwrap_err(), "two");
     }
 }

@@ -12,6 +12,7 @@ use super::Modelled;
 use super::explore::{Explored, Explorer, Outcome};
 use super::make::{Make, Suite};
 use crate::edges;
+use crate::jobs;
 use crate::tree::Tree;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -106,7 +107,8 @@ pub(crate) fn hunt(
     mutants: &[Mutant],
 ) -> Result<bool, String> {
     println!("{} mutants", mutants.len());
-    let hunted = explorer.for_each(
+    let hunted = jobs::for_each(
+        explorer.jobs,
         mutants,
         |mutant| hunt_one(explorer, suites, baseline, mutant).map(|fate| Hunted { mutant, fate }),
         |hunted| println!("  {}", hunted.line()),
@@ -327,7 +329,16 @@ mod tests {
         }
         let limit =
             if name.starts_with("STUCK") { Duration::from_millis(200) } else { Duration::from_secs(60) };
-        let explorer = Explorer { root: &root, schedules: 1, seed: 1, mutant_seed: 1, limit, jobs: 1 };
+        let explorer = Explorer {
+            root: &root,
+            schedules: 1,
+            mutant_schedules: 1,
+            model_seconds: 1,
+            seed: 1,
+            mutant_seed: 1,
+            limit,
+            jobs: 1,
+        };
         let mutants = [Mutant { name: name.to_owned(), hunters: BTreeSet::new(), exempt: None }];
         let fate = hunt_one(&explorer, &suites, &[], &mutants[0]).unwrap();
         let line = Hunted { mutant: &mutants[0], fate }.line();

@@ -19,20 +19,22 @@ pub(super) fn format(root: &Path) -> Result<Verdict, String> {
     quietly(root, process::cargo(root).args(["fmt", "--all", "--check"]))
 }
 
-/// All targets as they are built; the queues without `std`; and the queues with their models, as loom sees them.
+/// All targets as they are built; the queues without `std`; and the queues with their models, as loom and as shuttle
+/// see them.
 pub(super) fn clippy(root: &Path) -> Result<Verdict, String> {
     let deny = ["--", "-D", "warnings"];
     let mut all = process::cargo(root);
     all.args(["clippy", "--workspace", "--all-targets"]).args(deny);
     let mut no_std = process::cargo(root);
     no_std.args(["clippy", "--package", "millpond-queue", "--no-default-features"]).args(deny);
-    let mut models = process::cargo(root);
-    let folder = process::target_folder(root).join("clippy-loom");
-    models
-        .args(["clippy", "--package", "millpond-queue", "--lib", "--profile", "test", "--target-dir"])
-        .arg(folder);
-    models.args(deny).env("RUSTFLAGS", "--cfg loom");
-    each(root, [all, no_std, models])
+    let models = ["loom", "shuttle"].map(|checker| {
+        let mut command = process::cargo(root);
+        let folder = process::target_folder(root).join(format!("clippy-{checker}"));
+        command.args(["clippy", "--package", "millpond-queue", "--lib", "--profile", "test"]);
+        command.arg("--target-dir").arg(folder).args(deny).env("RUSTFLAGS", format!("--cfg {checker}"));
+        command
+    });
+    each(root, [all, no_std].into_iter().chain(models))
 }
 
 pub(super) fn unit(root: &Path) -> Result<Verdict, String> {

@@ -11,6 +11,28 @@ use crate::tree::{File, Tree};
 
 /// The files that may use `unsafe`, and what for.
 const UNSAFE_FILES: &[(&str, &str)] = &[
+    ("bench/src/heap.rs", "is an allocator that counts"),
+    ("crates/pool/src/cell.rs", "follows counted pointers to cells whose type is forgotten"),
+    (
+        "crates/pool/src/cell/claim.rs",
+        "takes a result out of the cell that its state word says is the ticket's",
+    ),
+    ("crates/pool/src/cell/running.rs", "touches the body that its state word gave to this thread"),
+    ("crates/pool/src/cell/table.rs", "knows the type of a cell again"),
+    ("crates/pool/src/current.rs", "follows a pointer to the worker whose thread this is"),
+    ("crates/pool/src/dispatch.rs", "follows the address of a task that is just ending"),
+    ("crates/pool/src/futures.rs", "follows addresses of tasks that a lock keeps alive"),
+    ("crates/pool/src/handle.rs", "gives a refused task its type back"),
+    ("crates/pool/src/heir.rs", "passes a boxed task on through one word"),
+    ("crates/pool/src/join.rs", "runs work that lies in another thread's frame"),
+    ("crates/pool/src/pin.rs", "calls the kernel"),
+    ("crates/pool/src/scope.rs", "lends tasks what their scope outlives"),
+    ("crates/pool/src/task.rs", "stores closures of any type in seven words"),
+    ("crates/pool/src/token.rs", "borrows the reference of whoever runs the task"),
+    ("crates/pool/src/waker.rs", "makes wakers of counted pointers"),
+    ("crates/pool/src/work.rs", "pins a future that never moves"),
+    ("crates/pool/tests/memory.rs", "is an allocator that counts"),
+    ("crates/queue/src/sync.rs", "fences with a locked instruction"),
     ("crates/queue/src/model.rs", "touches a watched cell, so that a missing ordering shows as a race"),
     (
         "crates/queue/src/wpol/model_cells.rs",

@@ -9,6 +9,8 @@ use super::v2::{Cancel, DeathPolicy, Identity, Peer, Progress, Reaper, Region, R
 use super::v2_geometry::{Config, model_memory};
 use crate::model::explore;
 use crate::sync::{Arc, thread};
+// Regions hold their memory by the plain make, whatever `sync.rs` says an `Arc` is.
+use alloc::sync::Arc as PlainArc;
 use alloc::vec::Vec;
 
 struct Fixture {
@@ -287,8 +289,8 @@ fn a_refused_task_of_a_batch_is_never_followed_by_one_that_runs() {
 #[test]
 fn an_opener_sees_no_region_or_a_whole_one() {
     explore(3, || {
-        let memory = alloc::sync::Arc::new(model_memory(config(1)));
-        let opened = alloc::sync::Arc::clone(&memory);
+        let memory = PlainArc::new(model_memory(config(1)));
+        let opened = PlainArc::clone(&memory);
         let opener = thread::spawn(move || match Region::open(opened) {
             Ok(region) => assert_eq!(region.census().free, 1),
             Err(RegionError::InvalidMagic { .. } | RegionError::NotReady { life: 1 }) => {}

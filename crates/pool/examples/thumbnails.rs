@@ -1,0 +1,344 @@
+//! Makes a thumbnail of every picture in a folder, with a progress bar, in bounded memory.
+//!
+//! ```text
+//!   this thread reads a file ──► submit ──► queue of --queue files ──► worker: decode, shrink, write
+//!                                waits when it is full                    │ on_done
+//!                                progress bar, list of what failed ◄──────┘
+//! ```
+//!
+//! Reading is faster than decoding, so without a bound the whole folder would end up in memory. Here at most
+//! `--queue` files wait, one for each worker is worked on, and one is in the reader's hands; the program
+//! counts them and ends with an error if there were ever more. A picture that cannot be read, even one that
+//! makes the decoder panic, costs that picture alone: it is reported in the end, and the others are done.
+//!
+//! ```sh
+//! cargo run --release --example thumbnails -p millpond -- --help
+//! cargo run --release --example thumbnails -p millpond -- ~/Pictures --output /tmp/thumbnails
+//! ```
+//!
+//! Without a folder it makes samples, one of them broken, in a temporary folder that it removes again, and
+//! looks at every thumbnail. `MILLPOND_EXAMPLE_QUICK=1` makes fewer.
+
+mod command_line;
+
+use command_line::CommandLine;
+use image::{DynamicImage, ImageReader, Limits, Rgb, RgbImage};
+use indicatif::{ProgressBar, ProgressStyle};
+use millpond::{Pool, PoolConfig, TaskError, TaskOptions};
+use std::error::Error;
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+use std::process::{self, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{self, Sender};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+const HELP: &str = "
+Makes a thumbnail of every PNG and JPEG picture in a folder.
+
+usage: thumbnails [FOLDER] [options]
+
+  FOLDER            where the pictures are; without it, samples are made
+  --output FOLDER   where the thumbnails go (default: FOLDER/thumbnails)
+  --size N          how long the longer side of a thumbnail is, in pixels (default 160)
+  --queue N         how many files may wait in memory (default 4)
+  --workers N       how many workers (default: one for each processor)
+  --make-samples N  how many samples to make when there is no FOLDER (default 100)
+
+It ends with an error if a picture of yours could not be read; the others are done all the same.
+";
+
+/// What a picture may take when it is unpacked. A file of a few bytes can claim to be enormous.
+const PICTURE_BYTES_MAX: u64 = 512 << 20;
+/// Longer than any batch of pictures that is left in the queue takes.
+const PATIENCE: Duration = Duration::from_secs(120);
+const BROKEN_SAMPLE: &str = "broken.png";
+
+struct Settings {
+    size: u32,
+    queue: usize,
+    workers: usize,
+    samples: usize,
+    output: Option<PathBuf>,
+    folder: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    command_line::end("thumbnails", run())
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
+    let quick = env::var_os("MILLPOND_EXAMPLE_QUICK").is_some();
+    let mut words = CommandLine::read(HELP);
+    let settings = Settings {
+        size: u32::try_from(words.count("--size", 160)?)?,
+        queue: words.count("--queue", 4)?,
+        workers: words.count("--workers", thread::available_parallelism().map_or(1, usize::from))?,
+        samples: words.count("--make-samples", if quick { 12 } else { 100 })?,
+        output: words.value("--output")?.map(PathBuf::from),
+        folder: words.last()?.map(PathBuf::from),
+    };
+    let pool = Pool::start(PoolConfig {
+        workers: settings.workers,
+        queue_capacity: settings.queue,
+        name: "thumbnails".to_owned(),
+        ..PoolConfig::default()
+    })?;
+    match &settings.folder {
+        Some(folder) => {
+            let output = settings.output.clone().unwrap_or_else(|| folder.join("thumbnails"));
+            let batch = Batch::run(pool, folder, &output, &settings)?;
+            batch.print(&settings);
+            if batch.failed.is_empty() { Ok(()) } else { Err("some pictures could not be read".into()) }
+        }
+        None => shrink_samples(pool, &settings),
+    }
+}
+
+/// Makes samples, shrinks them, and looks whether everything came out as it must.
+fn shrink_samples(pool: Pool, settings: &Settings) -> Result<(), Box<dyn Error>> {
+    let folder = TemporaryFolder::new()?;
+    let sizes = make_samples(&pool, &folder.0, settings.samples)?;
+    let output = settings.output.clone().unwrap_or_else(|| folder.0.join("thumbnails"));
+    let batch = Batch::run(pool, &folder.0, &output, settings)?;
+    batch.print(settings);
+    if batch.done.len() != sizes.len() {
+        return Err(format!("{} samples, but {} thumbnails", sizes.len(), batch.done.len()).into());
+    }
+    for (name, (width, height)) in sizes {
+        let thumbnail = image::open(output.join(&name))?;
+        let longer = thumbnail.width().max(thumbnail.height());
+        // Small pictures are made larger too, as `thumbnail` does it.
+        let is_alike = (thumbnail.width() > thumbnail.height()) == (width > height);
+        if longer != settings.size || !is_alike {
+            let (width, height) = (thumbnail.width(), thumbnail.height());
+            let wanted = settings.size;
+            return Err(format!("{name}: expected a longer side of {wanted}, got {width} x {height}").into());
+        }
+    }
+    match &batch.failed[..] {
+        [(name, _)] if name == BROKEN_SAMPLE => {
+            println!("result    every sample but the broken one is there");
+            Ok(())
+        }
+        failed => Err(format!("expected {BROKEN_SAMPLE} alone to fail, got {failed:?}").into()),
+    }
+}
+
+/// A thumbnail that was written.
+struct Done {
+    bytes_read: usize,
+}
+
+/// What became of the pictures of one folder.
+struct Batch {
+    done: Vec<Done>,
+    /// By name, with the reason.
+    failed: Vec<(String, String)>,
+    files_held_max: usize,
+    elapsed: Duration,
+}
+
+/// What a picture came to, on its way from the worker to whoever adds it up.
+type Outcome = (String, Result<Result<Done, String>, TaskError>);
+
+impl Batch {
+    fn run(pool: Pool, folder: &Path, output: &Path, settings: &Settings) -> Result<Self, Box<dyn Error>> {
+        let start = Instant::now();
+        let pictures = pictures_of(folder)?;
+        fs::create_dir_all(output).map_err(|error| format!("{}: {error}", output.display()))?;
+        let bar = ProgressBar::new(pictures.len() as u64);
+        bar.set_style(ProgressStyle::with_template("{bar:40} {pos} of {len}, {eta} left  {msg}")?);
+        let (sender, outcomes) = mpsc::channel();
+        let held = Arc::new(Held::default());
+        for picture in &pictures {
+            submit(&pool, picture, output, settings.size, &held, &bar, &sender)?;
+        }
+        drop(sender);
+        let report = pool.drain(PATIENCE);
+        bar.finish_and_clear();
+        if !report.is_finished() {
+            return Err(format!("not every picture was done after {PATIENCE:?}: {report:?}").into());
+        }
+        let mut batch = Self {
+            done: Vec::new(),
+            failed: Vec::new(),
+            files_held_max: held.files_max.load(Relaxed),
+            elapsed: start.elapsed(),
+        };
+        for (name, outcome) in outcomes {
+            match outcome {
+                Ok(Ok(done)) => batch.done.push(done),
+                Ok(Err(reason)) => batch.failed.push((name, reason)),
+                Err(error) => batch.failed.push((name, error.to_string())),
+            }
+        }
+        batch.failed.sort();
+        batch.balance(pictures.len(), settings)?;
+        Ok(batch)
+    }
+
+    /// Whether every picture was seen to, and memory was as bounded as promised.
+    fn balance(&self, pictures: usize, settings: &Settings) -> Result<(), String> {
+        let (done, failed) = (self.done.len(), self.failed.len());
+        if done + failed != pictures {
+            return Err(format!("{pictures} pictures, but {done} done and {failed} failed; some were lost"));
+        }
+        let bound = settings.queue + settings.workers + 1;
+        if self.files_held_max > bound {
+            return Err(format!(
+                "{} files were in memory at once, {bound} is the bound",
+                self.files_held_max
+            ));
+        }
+        Ok(())
+    }
+
+    fn print(&self, settings: &Settings) {
+        let bytes: usize = self.done.iter().map(|done| done.bytes_read).sum();
+        let seconds = self.elapsed.as_secs_f64();
+        println!(
+            "pictures  {} done in {seconds:.2} s, {:.1} a second, {:.1} MiB",
+            self.done.len(),
+            self.done.len() as f64 / seconds,
+            bytes as f64 / f64::from(1 << 20)
+        );
+        let Settings { queue, workers, .. } = settings;
+        println!(
+            "memory    at most {} files at once: {queue} may wait, {workers} are worked on, 1 is being read",
+            self.files_held_max
+        );
+        println!("failed    {}", self.failed.len());
+        for (name, reason) in &self.failed {
+            println!("          {name}: {reason}");
+        }
+    }
+}
+
+/// Reads a picture and gives it to the pool. Waits while the queue is full, which is what bounds the memory.
+fn submit(
+    pool: &Pool,
+    picture: &Path,
+    output: &Path,
+    size: u32,
+    held: &Arc<Held>,
+    bar: &ProgressBar,
+    sender: &Sender<Outcome>,
+) -> Result<(), Box<dyn Error>> {
+    let name = picture.file_name().expect("a file in a folder has a name").to_string_lossy().into_owned();
+    let output = output.join(&name);
+    let file = held.hold(picture);
+    let options = TaskOptions { name: Some(name.clone().into()), ..TaskOptions::default() };
+    let ticket = pool.with(&options).submit(move || shrink(file?, &output, size))?;
+    let (bar, sender) = (bar.clone(), sender.clone());
+    // Called on the worker that has done it: also if it panicked.
+    ticket.on_done(move |outcome| {
+        bar.inc(1);
+        bar.set_message(name.clone());
+        // Whoever adds up is gone only if the program is about to end with an error.
+        let _ = sender.send((name, outcome));
+    });
+    Ok(())
+}
+
+/// Runs on a worker.
+fn shrink(file: HeldFile, output: &Path, size: u32) -> Result<Done, String> {
+    let mut reader =
+        ImageReader::new(Cursor::new(&file.bytes)).with_guessed_format().map_err(|e| e.to_string())?;
+    let mut limits = Limits::default();
+    limits.max_alloc = Some(PICTURE_BYTES_MAX);
+    reader.limits(limits);
+    let picture: DynamicImage = reader.decode().map_err(|error| error.to_string())?;
+    picture.thumbnail(size, size).save(output).map_err(|error| error.to_string())?;
+    Ok(Done { bytes_read: file.bytes.len() })
+}
+
+/// How many files are in memory, from being read to being done with.
+#[derive(Default)]
+struct Held {
+    files: AtomicUsize,
+    files_max: AtomicUsize,
+}
+
+/// A file in memory. It counts for as long as it lives.
+struct HeldFile {
+    bytes: Vec<u8>,
+    held: Arc<Held>,
+}
+
+impl Held {
+    fn hold(self: &Arc<Self>, path: &Path) -> Result<HeldFile, String> {
+        let bytes = fs::read(path).map_err(|error| error.to_string())?;
+        self.files_max.fetch_max(self.files.fetch_add(1, Relaxed) + 1, Relaxed);
+        Ok(HeldFile { bytes, held: Arc::clone(self) })
+    }
+}
+
+impl Drop for HeldFile {
+    fn drop(&mut self) {
+        self.held.files.fetch_sub(1, Relaxed);
+    }
+}
+
+/// The pictures directly in `folder`, by name.
+fn pictures_of(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let is_picture = |path: &PathBuf| {
+        let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+        path.is_file() && ending.is_some_and(|ending| ["png", "jpg", "jpeg"].contains(&ending.as_str()))
+    };
+    let mut pictures: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_picture).collect();
+    pictures.sort();
+    Ok(pictures)
+}
+
+/// Names and sizes of the samples that can be read.
+type Samples = Vec<(String, (u32, u32))>;
+
+/// Makes so many samples, and one more that is broken.
+fn make_samples(pool: &Pool, folder: &Path, count: usize) -> Result<Samples, Box<dyn Error>> {
+    let tasks = (0..count as u32).map(|number| {
+        let folder = folder.to_owned();
+        move || make_sample(&folder, number)
+    });
+    let tickets = pool.submit_batch(tasks)?;
+    fs::write(folder.join(BROKEN_SAMPLE), b"\x89PNG\r\n\x1a\nand then nothing of the kind")?;
+    let mut samples = Vec::new();
+    for ticket in tickets {
+        samples.push(ticket.wait()?.map_err(|error| format!("cannot make a sample: {error}"))?);
+    }
+    Ok(samples)
+}
+
+fn make_sample(folder: &Path, number: u32) -> image::ImageResult<(String, (u32, u32))> {
+    let (width, height) = (480 + 40 * (number % 16), 840 - 30 * (number % 13));
+    let picture = RgbImage::from_fn(width, height, |x, y| {
+        let ring = (x.abs_diff(width / 2).pow(2) + y.abs_diff(height / 2).pow(2)) / (400 + 60 * number);
+        Rgb([(255 * x / width) as u8, (255 * y / height) as u8, (ring % 256) as u8])
+    });
+    let name = format!("sample-{number:03}.{}", if number.is_multiple_of(2) { "png" } else { "jpg" });
+    picture.save(folder.join(&name))?;
+    Ok((name, (width, height)))
+}
+
+/// A folder that goes when it is dropped, with everything in it.
+struct TemporaryFolder(PathBuf);
+
+impl TemporaryFolder {
+    fn new() -> Result<Self, String> {
+        let path = env::temp_dir().join(format!("millpond-thumbnails-{}", process::id()));
+        // Not `create_dir_all`: a folder that is there already is somebody else's.
+        fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            eprintln!("{}: could not be removed: {error}", self.0.display());
+        }
+    }
+}

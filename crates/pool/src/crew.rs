@@ -1,0 +1,367 @@
+//! How many workers there are: starting, retiring, standing in for those that wait, pausing, and leaving.
+//!
+//! ```text
+//!                 recruit                    may_retire                     keep-alive over
+//!   free seat ───────────────► running ───────────────────► spare thread ───────────────────► free seat
+//!                               │    ▲                          │  recruit
+//!              stand_still      ▼    │ go on                    └──────────► running
+//!                             standing still
+//! ```
+//!
+//! The crew keeps as many workers *running* as are wanted. A worker that is about to wait for something other than
+//! work stands still: it does not count as running, so another is recruited for the time. When it goes on there may
+//! be one too many, and the next worker to look up retires. A retired thread stays near as a spare for a while,
+//! since waits come in bursts and threads are dear.
+//!
+//! Not here: what happens to tasks when the pool ends (`life.rs`).
+
+use crate::seat::Seat;
+use crate::shared::{Shared, attention};
+use crate::worker::{Leave, Worker};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// So long a retired thread waits to be recruited again.
+const SPARE_KEPT: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(crate) struct Crew {
+    roll: Mutex<Roll>,
+    /// Told when workers come, go, pause or sleep; see who waits for it below.
+    changed: Condvar,
+    /// As `Roll::wanted`, to be read without the lock.
+    wanted: AtomicUsize,
+    /// How often a start or stop hook panicked.
+    hook_panics: AtomicU64,
+    /// How often a worker stood still with nobody to stand in for it.
+    unrelieved: AtomicU64,
+}
+
+/// Who is where. The seats of the four kinds are all the seats.
+#[derive(Debug)]
+pub(crate) struct Roll {
+    pub(crate) wanted: usize,
+    pub(crate) running: usize,
+    pub(crate) standing_still: usize,
+    /// Running ones that wait for the end of a pause.
+    pausing: usize,
+    /// Tasks that wait for their own pool to run dry or to end.
+    pub(crate) enders: usize,
+    /// Threads that have not ended.
+    pub(crate) alive: usize,
+    /// Seats whose thread waits to be recruited again, or is about to.
+    spare: Vec<usize>,
+    /// The thread of each seat, if there is one; as long as the most there ever were.
+    threads: Vec<Option<JoinHandle<()>>>,
+    pub(crate) paused: bool,
+    pub(crate) stopping: bool,
+}
+
+impl Roll {
+    /// Whether the running worker of `seat` is one too many. Those in the highest seats go first, so that the first
+    /// seats are always taken and keys stay with their workers.
+    fn is_surplus(&self, seat: usize) -> bool {
+        self.running > self.wanted && seat >= self.wanted
+    }
+}
+
+impl Crew {
+    pub(crate) fn new(wanted: usize) -> Self {
+        let roll = Roll {
+            wanted,
+            running: 0,
+            standing_still: 0,
+            pausing: 0,
+            enders: 0,
+            alive: 0,
+            spare: Vec::new(),
+            threads: Vec::new(),
+            paused: false,
+            stopping: false,
+        };
+        Self {
+            roll: Mutex::new(roll),
+            changed: Condvar::new(),
+            wanted: AtomicUsize::new(wanted),
+            hook_panics: AtomicU64::new(0),
+            unrelieved: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn roll(&self) -> MutexGuard<'_, Roll> {
+        self.roll.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many workers there should be.
+    pub(crate) fn wanted(&self) -> usize {
+        self.wanted.load(Relaxed)
+    }
+
+    pub(crate) fn hook_panics(&self) -> u64 {
+        self.hook_panics.load(Relaxed)
+    }
+
+    pub(crate) fn unrelieved(&self) -> u64 {
+        self.unrelieved.load(Relaxed)
+    }
+
+    pub(crate) fn hook_panicked(&self) {
+        self.hook_panics.fetch_add(1, Relaxed);
+    }
+
+    /// Changes how many workers there should be, and starts those that are missing.
+    pub(crate) fn resize(&self, shared: &Arc<Shared>, wanted: usize) -> io::Result<()> {
+        let mut roll = self.roll();
+        roll.wanted = wanted;
+        self.wanted.store(wanted, Relaxed);
+        let filled = self.fill(&mut roll, shared);
+        self.note_surplus(&roll, shared);
+        // Where there is no seat for one more, workers stand still in them, and will go on.
+        filled.map(drop)
+    }
+
+    /// Recruits until as many run as are wanted; `false` if there are not enough seats.
+    fn fill(&self, roll: &mut Roll, shared: &Arc<Shared>) -> io::Result<bool> {
+        while roll.running < roll.wanted && !roll.stopping {
+            if !self.recruit(roll, shared)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// One more worker; `false` if there is no seat for it.
+    fn recruit(&self, roll: &mut Roll, shared: &Arc<Shared>) -> io::Result<bool> {
+        // The lowest first: see `is_surplus`.
+        let lowest = roll.spare.iter().enumerate().min_by_key(|(_, seat)| **seat).map(|(place, _)| place);
+        if let Some(seat) = lowest.map(|place| roll.spare.swap_remove(place)) {
+            roll.running += 1;
+            if let Some(thread) = &roll.threads[seat] {
+                thread.thread().unpark();
+            }
+            return Ok(true);
+        }
+        let seat = roll.threads.iter().position(Option::is_none).unwrap_or(roll.threads.len());
+        if seat >= shared.config.workers_max {
+            return Ok(false);
+        }
+        shared.furnish(seat).map_err(io::Error::other)?;
+        let mut builder = thread::Builder::new().name(format!("{}-{seat}", shared.config.name));
+        if let Some(bytes) = shared.config.stack_bytes {
+            builder = builder.stack_size(bytes);
+        }
+        let crew_of = Arc::clone(shared);
+        let thread = builder.spawn(move || serve(&crew_of, seat))?;
+        if seat == roll.threads.len() {
+            roll.threads.push(Some(thread));
+        } else {
+            roll.threads[seat] = Some(thread);
+        }
+        roll.running += 1;
+        roll.alive += 1;
+        Ok(true)
+    }
+
+    fn note_surplus(&self, roll: &Roll, shared: &Shared) {
+        if roll.running > roll.wanted {
+            shared.attention.fetch_or(attention::SURPLUS, Relaxed);
+            // The one to retire may be asleep, or wait for the end of a pause.
+            shared.sleep.wake_from(roll.wanted);
+            self.changed.notify_all();
+        } else {
+            shared.attention.fetch_and(!attention::SURPLUS, Relaxed);
+        }
+    }
+
+    /// Whether the worker of `seat` is one too many; if so it no longer counts as running, and is a spare.
+    pub(crate) fn may_retire(&self, shared: &Shared, seat: usize) -> bool {
+        let mut roll = self.roll();
+        let surplus = roll.is_surplus(seat);
+        if surplus {
+            roll.running -= 1;
+            // At once, or nobody could be recruited until the thread is there.
+            roll.spare.push(seat);
+        }
+        self.note_surplus(&roll, shared);
+        surplus
+    }
+
+    /// The calling worker leaves because everybody does.
+    pub(crate) fn leave(&self) {
+        self.roll().running -= 1;
+    }
+
+    /// The calling worker stands still until the returned value is dropped, and another stands in for it, if there
+    /// may be one more. `unrelieved`: whether it does so also if not.
+    pub(crate) fn stand_still<'a>(
+        &'a self,
+        shared: &'a Arc<Shared>,
+        unrelieved: bool,
+    ) -> Option<StandingStill<'a>> {
+        let mut roll = self.roll();
+        roll.standing_still += 1;
+        roll.running -= 1;
+        let standing =
+            StandingStill { crew: self, shared, relieved: matches!(self.fill(&mut roll, shared), Ok(true)) };
+        drop(roll);
+        if !standing.relieved {
+            self.unrelieved.fetch_add(1, Relaxed);
+        }
+        (standing.relieved || unrelieved).then_some(standing)
+    }
+
+    /// Counts a task that waits for its own pool to run dry or to end, for as long as it does.
+    pub(crate) fn as_ender<R>(&self, wait: impl FnOnce() -> R) -> R {
+        self.roll().enders += 1;
+        let waited = wait();
+        self.roll().enders -= 1;
+        waited
+    }
+
+    /// Sees to it that no worker begins a task, or lets them go on. When it returns, whoever was about to begin one
+    /// has begun it.
+    pub(crate) fn set_paused(&self, shared: &Shared, paused: bool) {
+        let mut roll = self.roll();
+        roll.paused = paused;
+        if paused {
+            shared.attention.fetch_or(attention::PAUSED, Relaxed);
+        } else {
+            shared.attention.fetch_and(!attention::PAUSED, Relaxed);
+        }
+        drop(roll);
+        self.changed.notify_all();
+        shared.sleep.wake_all();
+        while paused && !self.has_noticed_the_pause(shared) {
+            thread::yield_now();
+        }
+    }
+
+    fn has_noticed_the_pause(&self, shared: &Shared) -> bool {
+        let roll = self.roll();
+        let settled = roll.pausing + shared.busy() + shared.sleep.asleep();
+        !roll.paused || roll.stopping || settled >= roll.running + roll.standing_still
+    }
+
+    pub(crate) fn wait_while_paused(&self, seat: usize) {
+        let mut roll = self.roll();
+        roll.pausing += 1;
+        while roll.paused && !roll.stopping && !roll.is_surplus(seat) {
+            roll = self.changed.wait(roll).unwrap_or_else(PoisonError::into_inner);
+        }
+        roll.pausing -= 1;
+    }
+
+    /// Wakes those who wait in `wait_until`, if anybody does.
+    pub(crate) fn tell_drainers(&self) {
+        // Taking the lock makes sure that whoever checks its condition now is told after it began to wait.
+        drop(self.roll());
+        self.changed.notify_all();
+    }
+
+    /// Waits until `met` says so, looking whenever something changes; `false` if the deadline came first.
+    pub(crate) fn wait_until(&self, deadline: Option<Instant>, met: impl Fn(&Roll) -> bool) -> bool {
+        let mut roll = self.roll();
+        loop {
+            if met(&roll) {
+                return true;
+            }
+            roll = match deadline {
+                None => self.changed.wait(roll).unwrap_or_else(PoisonError::into_inner),
+                Some(deadline) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return false;
+                    }
+                    self.changed.wait_timeout(roll, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    /// Lets everybody go after the present task. Returns the threads, to be joined.
+    pub(crate) fn dismiss(&self, shared: &Shared) -> Vec<JoinHandle<()>> {
+        let mut roll = self.roll();
+        roll.stopping = true;
+        shared.attention.fetch_or(attention::STOPPING, Relaxed);
+        let threads: Vec<_> = roll.threads.iter_mut().filter_map(Option::take).collect();
+        drop(roll);
+        self.changed.notify_all();
+        shared.sleep.wake_all();
+        for thread in &threads {
+            thread.thread().unpark();
+        }
+        threads
+    }
+
+    /// A retired thread waits here. `true`: it has been recruited again.
+    fn wait_as_spare(&self, seat: usize) -> bool {
+        let until = Instant::now() + SPARE_KEPT;
+        loop {
+            let mut roll = self.roll();
+            let Some(place) = roll.spare.iter().position(|&spare| spare == seat) else { return true };
+            if roll.stopping {
+                return false;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                roll.spare.remove(place);
+                // The handle goes with the thread: nobody will join it.
+                roll.threads[seat] = None;
+                return false;
+            }
+            drop(roll);
+            thread::park_timeout(left);
+        }
+    }
+}
+
+/// A worker that waits for something other than work. Dropping it goes on.
+pub(crate) struct StandingStill<'a> {
+    crew: &'a Crew,
+    shared: &'a Shared,
+    /// Whether another worker stands in.
+    pub(crate) relieved: bool,
+}
+
+impl Drop for StandingStill<'_> {
+    fn drop(&mut self) {
+        let mut roll = self.crew.roll();
+        roll.standing_still -= 1;
+        roll.running += 1;
+        self.crew.note_surplus(&roll, self.shared);
+    }
+}
+
+/// The life of a worker's thread.
+fn serve(shared: &Arc<Shared>, number: usize) {
+    if shared.config.pin {
+        crate::pin::to_processor(number);
+    }
+    loop {
+        let seat: &Seat = shared.seat(number);
+        let Some(own) = seat.sit_down() else { unreachable!("a seat is given to one thread at a time") };
+        let worker = Worker::new(Arc::clone(shared), number, own);
+        // No task's panic comes this far, nor a hook's; but should ours, the count of workers must stay true.
+        let Ok((own, leave)) = catch_unwind(AssertUnwindSafe(|| worker.work())) else {
+            std::process::abort();
+        };
+        // What it leaves behind is for the others.
+        while let Some(task) = own.pop_oldest().or_else(|| seat.inbox.try_dequeue().ok()) {
+            shared.overflow.push(task);
+        }
+        seat.get_up(own);
+        shared.sleep.work_came();
+        shared.crew.tell_drainers();
+        if leave == Leave::Dismissed || !shared.crew.wait_as_spare(number) {
+            break;
+        }
+    }
+    let mut roll = shared.crew.roll();
+    roll.alive -= 1;
+    drop(roll);
+    shared.crew.changed.notify_all();
+}

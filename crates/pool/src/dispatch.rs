@@ -1,0 +1,89 @@
+//! How tasks with a cell meet the pool: as entries of its queues, and as what a cell asks of whoever schedules it.
+//!
+//! Not here: the cell (`cell.rs`), the queues (`route.rs`).
+
+use crate::cell::TaskRef;
+use crate::current;
+use crate::job::{Job, Turn};
+use crate::options::Priority;
+use crate::schedule::{End, Schedule};
+use crate::shared::{Shared, attention};
+use crate::sync::full_fence;
+use crate::task::{Ran, Run, Task};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+impl Run for Job {
+    const COUNTS_ITSELF: bool = true;
+
+    #[inline]
+    fn run(self) -> Ran {
+        match Self::run(self) {
+            Turn::Again(job) => {
+                // It woke itself while it ran, as one does that yields: the others come first.
+                let worker = current::worker().expect("a job that was queued is run by a worker");
+                worker.push_own(Task::new(job));
+            }
+            Turn::Stale(Some(heir)) => {
+                let worker = current::worker().expect("a job that was queued is run by a worker");
+                worker.run_inside(heir);
+            }
+            Turn::Ended | Turn::Waits | Turn::Stale(None) => {}
+        }
+        Ran::CountsItself
+    }
+
+    fn discard(self) -> Option<Task> {
+        Self::discard(self)
+    }
+}
+
+impl Schedule for Arc<Shared> {
+    fn queue(&self, job: Job) {
+        self.requeue(job.priority(), Task::new(job));
+    }
+
+    fn queue_inside(job: Job) {
+        let worker = current::worker().expect("the caller is on a worker");
+        worker.push_woken(job);
+    }
+
+    fn ended(&self, end: End) {
+        self.count(end.ending);
+        if end.left_in_queue {
+            // SAFETY: the caller is ending this very task, which lives until it returns from here.
+            let task = unsafe { TaskRef::from_address(end.address) };
+            let priority = task.priority();
+            self.vacancies.list(task);
+            full_fence();
+            self.lanes.nudge(priority);
+        }
+        if end.is_future {
+            self.future_left(end.address);
+        }
+    }
+
+    fn entry_left(&self, address: usize, priority: Priority) {
+        self.vacancies.strike(priority, address);
+    }
+
+    fn wait_once(&self, may_run: bool, wait: impl FnOnce(Option<Duration>)) {
+        current::wait_once(may_run, wait);
+    }
+
+    fn stops(&self) -> bool {
+        self.attention() & attention::STOPPING != 0
+    }
+
+    fn is_inside(&self) -> bool {
+        current::worker_of(self).is_some()
+    }
+
+    fn watch(&self, due: Instant, task: TaskRef) {
+        self.timer.watch(due, task);
+    }
+
+    fn unwatch(&self, due: Instant, task: &TaskRef) {
+        self.timer.unwatch(due, task);
+    }
+}

@@ -1,0 +1,311 @@
+//! `PoolHandle`: how tasks are given to a pool. A cheap clone, for as many threads as like.
+//!
+//! Every verb comes in up to three manners, told by its name: a bare one waits for room, `try_` never waits, and
+//! `_timeout` waits at most so long. A refusal hands the task back. [`with`](PoolHandle::with) gives the same verbs
+//! for tasks that have options.
+//!
+//! Not here: which queue a task goes to (`route.rs`), ending the pool (`pool.rs`).
+
+use crate::cell::Details;
+use crate::error::{BatchError, SubmitError};
+use crate::job::{self, Job};
+use crate::lanes::Wait;
+use crate::metrics::Metrics;
+use crate::options::TaskOptions;
+use crate::route::Route;
+use crate::schedule::Schedule;
+use crate::shared::Shared;
+use crate::sync::full_fence;
+use crate::task::{Plain, Run, Task};
+use crate::ticket::Ticket;
+use millpond_queue::Refusal;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Gives tasks to a pool. It outlives the [`Pool`](crate::Pool), but is refused everything once that has ended.
+#[derive(Clone, Debug)]
+pub struct PoolHandle {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What `submit_batch` answers: a ticket for each task, or what was taken in before the first refusal and the rest.
+pub type BatchResult<F, T> = Result<Vec<Ticket<T>>, BatchError<F, T>>;
+
+impl PoolHandle {
+    /// Runs `task` on a worker; the ticket yields what it returns. Waits for room if the queue is full.
+    ///
+    /// ```
+    /// let pool = millpond::Pool::start(millpond::PoolConfig::default())?;
+    /// let ticket = pool.submit(|| 6 * 7)?;
+    /// assert_eq!(ticket.wait()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn submit<F, T>(&self, task: F) -> Result<Ticket<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.plain().submit_by(task, Wait::Forever)
+    }
+
+    /// As [`submit`](Self::submit), but a full queue refuses.
+    pub fn try_submit<F, T>(&self, task: F) -> Result<Ticket<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.plain().submit_by(task, Wait::Never)
+    }
+
+    /// As [`submit`](Self::submit), but waits for room at most so long.
+    pub fn submit_timeout<F, T>(&self, task: F, timeout: Duration) -> Result<Ticket<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.plain().submit_by(task, Wait::AtMost(timeout))
+    }
+
+    /// Submits tasks one after the other, waiting for room, until one is refused.
+    pub fn submit_batch<F, T>(&self, tasks: impl IntoIterator<Item = F>) -> BatchResult<F, T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.plain().submit_batch(tasks)
+    }
+
+    /// Runs `task` some time, and tells nobody. Waits for room if the queue is full. A closure of up to 48 bytes is
+    /// not allocated.
+    #[inline]
+    pub fn spawn<F: FnOnce() + Send + 'static>(&self, task: F) -> Result<(), SubmitError<F>> {
+        self.admit(Route::default(), Plain(task), Wait::Forever)
+            .map_err(|refused| refused.map(|plain| plain.0))
+    }
+
+    /// As [`spawn`](Self::spawn), but a full queue refuses.
+    #[inline]
+    pub fn try_spawn<F: FnOnce() + Send + 'static>(&self, task: F) -> Result<(), SubmitError<F>> {
+        self.admit(Route::default(), Plain(task), Wait::Never).map_err(|refused| refused.map(|plain| plain.0))
+    }
+
+    /// Runs a future on the workers; the ticket yields its output and is itself a future. Waits for room if the queue
+    /// is full; refused if [`futures_max`](crate::PoolConfig::futures_max) live already.
+    ///
+    /// ```
+    /// let pool = millpond::Pool::start(millpond::PoolConfig::default())?;
+    /// let ticket = pool.spawn_async(async {
+    ///     millpond::yield_now().await;
+    ///     "done"
+    /// })?;
+    /// assert_eq!(millpond::block_on(ticket)?, "done");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn spawn_async<F>(&self, future: F) -> Result<Ticket<F::Output>, SubmitError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.plain().spawn_async(future)
+    }
+
+    /// The same verbs for tasks with options.
+    ///
+    /// ```
+    /// use millpond::{Pool, PoolConfig, Priority, TaskOptions};
+    /// use std::time::Duration;
+    /// let pool = Pool::start(PoolConfig::default())?;
+    /// let urgent = TaskOptions {
+    ///     priority: Priority::High,
+    ///     timeout: Some(Duration::from_secs(5)),
+    ///     ..TaskOptions::default()
+    /// };
+    /// assert_eq!(pool.with(&urgent).submit(|| "soon")?.wait()?, "soon");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with<'a>(&'a self, options: &'a TaskOptions) -> Submission<'a> {
+        Submission { pool: self, options: Some(options) }
+    }
+
+    /// Runs a future on this thread until it is ready; see [`block_on`](crate::block_on).
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        crate::block_on(future)
+    }
+
+    /// What the pool is doing and has done.
+    pub fn metrics(&self) -> Metrics {
+        Metrics::of(&self.shared)
+    }
+
+    fn plain(&self) -> Submission<'_> {
+        Submission { pool: self, options: None }
+    }
+
+    /// Gives `work` to a queue, or back to the caller.
+    #[inline]
+    fn admit<R: Run + 'static>(&self, route: Route, work: R, wait: Wait) -> Result<(), SubmitError<R>> {
+        self.shared.admit(route, Task::new(work), wait).map_err(|refusal| {
+            // SAFETY: the task that comes back is the one made above, of an `R`.
+            let work = |task: Task| unsafe { task.into_inner::<R>() };
+            match refusal {
+                Refusal::Full(task) => SubmitError::Full(work(task)),
+                Refusal::TimedOut(task) => SubmitError::TimedOut(work(task)),
+                Refusal::Closed(task) => SubmitError::Closed(work(task)),
+            }
+        })
+    }
+}
+
+/// The verbs of a [`PoolHandle`] for tasks with options; see [`PoolHandle::with`].
+#[derive(Clone, Copy, Debug)]
+pub struct Submission<'a> {
+    pool: &'a PoolHandle,
+    options: Option<&'a TaskOptions>,
+}
+
+impl Submission<'_> {
+    /// As [`PoolHandle::submit`].
+    pub fn submit<F, T>(self, task: F) -> Result<Ticket<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.submit_by(task, Wait::Forever)
+    }
+
+    /// As [`PoolHandle::try_submit`].
+    pub fn try_submit<F, T>(self, task: F) -> Result<Ticket<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.submit_by(task, Wait::Never)
+    }
+
+    /// As [`PoolHandle::submit_timeout`].
+    pub fn submit_timeout<F, T>(self, task: F, timeout: Duration) -> Result<Ticket<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.submit_by(task, Wait::AtMost(timeout))
+    }
+
+    /// As [`PoolHandle::submit_batch`].
+    pub fn submit_batch<F, T>(self, tasks: impl IntoIterator<Item = F>) -> BatchResult<F, T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let mut tasks = tasks.into_iter();
+        let mut accepted =
+            Vec::with_capacity(tasks.size_hint().0.min(self.pool.shared.config.queue_capacity));
+        while let Some(task) = tasks.next() {
+            match self.submit(task) {
+                Ok(ticket) => accepted.push(ticket),
+                Err(refused) => return Err(BatchError { accepted, refused, rest: tasks.collect() }),
+            }
+        }
+        Ok(accepted)
+    }
+
+    /// As [`PoolHandle::spawn`]. A task with a name, a deadline or a timeout is allocated.
+    pub fn spawn<F: FnOnce() + Send + 'static>(self, task: F) -> Result<(), SubmitError<F>> {
+        self.spawn_by(task, Wait::Forever)
+    }
+
+    /// As [`PoolHandle::try_spawn`].
+    pub fn try_spawn<F: FnOnce() + Send + 'static>(self, task: F) -> Result<(), SubmitError<F>> {
+        self.spawn_by(task, Wait::Never)
+    }
+
+    fn spawn_by<F: FnOnce() + Send + 'static>(self, task: F, wait: Wait) -> Result<(), SubmitError<F>> {
+        let Some(details) = self.details() else { return Err(SubmitError::TooLate(task)) };
+        if details.is_plain() {
+            let admitted = self.pool.admit(self.route(), Plain(task), wait);
+            return admitted.map_err(|refused| refused.map(|plain| plain.0));
+        }
+        let job = job::detached_closure(Arc::clone(&self.pool.shared), details, task);
+        self.enter(job, wait).map_err(|refused| refused.map(Job::into_closure::<Arc<Shared>, F, ()>))
+    }
+
+    fn submit_by<F, T>(self, task: F, wait: Wait) -> Result<Ticket<T>, SubmitError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let Some(details) = self.details() else { return Err(SubmitError::TooLate(task)) };
+        let (job, claim) = job::closure(Arc::clone(&self.pool.shared), details, task);
+        match self.enter(job, wait) {
+            Ok(()) => Ok(Ticket::new(claim)),
+            Err(refused) => Err(refused.map(Job::into_closure::<Arc<Shared>, F, T>)),
+        }
+    }
+
+    /// As [`PoolHandle::spawn_async`].
+    pub fn spawn_async<F>(self, future: F) -> Result<Ticket<F::Output>, SubmitError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let Some(details) = self.details() else { return Err(SubmitError::TooLate(future)) };
+        let (job, claim) = job::future(Arc::clone(&self.pool.shared), details, future);
+        let back = |refused: SubmitError<Job>| refused.map(Job::into_future::<Arc<Shared>, F>);
+        let address = claim.task().address();
+        if !self.pool.shared.futures.enter(claim.task()) {
+            return Err(back(SubmitError::Full(job)));
+        }
+        match self.enter(job, Wait::Forever) {
+            Ok(()) => {
+                self.pool.shared.futures.was_admitted(address);
+                // Meets the fence in `stop`: it finds this one among those to be cancelled, or this sees that it
+                // stops.
+                full_fence();
+                if self.pool.shared.stops() {
+                    claim.task().cancel();
+                }
+                Ok(Ticket::new(claim))
+            }
+            Err(refused) => {
+                self.pool.shared.future_left(address);
+                Err(back(refused))
+            }
+        }
+    }
+
+    /// Gives a job to a queue, and has its deadline watched.
+    fn enter(self, job: Job, wait: Wait) -> Result<(), SubmitError<Job>> {
+        let watched = job.to_watch();
+        self.pool.admit(self.route(), job, wait)?;
+        if let Some(task) = watched {
+            task.watch();
+        }
+        Ok(())
+    }
+
+    /// What the task's cell must know; `None` if it could not be done in time even if it began at once.
+    fn details(self) -> Option<Details> {
+        let Some(options) = self.options else { return Some(Details::default()) };
+        let timed = options.deadline.is_some() || options.timeout.is_some();
+        let now = timed.then(Instant::now);
+        let due = now.and_then(|now| options.due(now));
+        let done = now.and_then(|now| now.checked_add(options.expected.unwrap_or_default()));
+        let late = |due: Instant| done.is_none_or(|done| done >= due);
+        if due.is_some_and(late) {
+            return None;
+        }
+        Some(Details {
+            name: options.name.clone(),
+            priority: options.priority,
+            due,
+            expected: options.expected,
+        })
+    }
+
+    fn route(self) -> Route {
+        self.options.map_or_else(Route::default, |options| Route {
+            priority: options.priority,
+            affinity: options.affinity,
+        })
+    }
+}

@@ -1,0 +1,116 @@
+//! A worker pool you can link: bounded, work-stealing, cancellable, and fast.
+//!
+//! Read one task's way from left to right:
+//!
+//! | files | what they decide |
+//! |---|---|
+//! | `handle.rs`, `options.rs`, `scope.rs`, `join.rs` | how a task is given to the pool |
+//! | `route.rs`, `lanes.rs`, `task.rs` | which queue it waits in, and as what |
+//! | `worker.rs`, `worker/find.rs`, `run.rs`, `park.rs` | who finds it, runs it, or sleeps |
+//! | `cell.rs`, `state.rs`, `job.rs`, `ticket.rs`, `timer.rs` | how its result comes back, or its end |
+//! | `pool.rs`, `crew.rs`, `life.rs`, `metrics.rs` | how many workers there are, and how it all ends |
+//!
+//! `SLEEP.md` is about waking workers, `ORDERING.md` lists every edge by which one thread's writes reach another.
+//!
+//! Not here: the queues themselves (`millpond-queue`).
+
+#![cfg_attr(any(loom, shuttle), allow(dead_code, reason = "the models use a part of what there is"))]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may end where it stands"))]
+
+pub(crate) use millpond_queue::{edge, futex, sync};
+
+// What the models are about: built for the checkers as well.
+mod cell;
+mod counters;
+mod error;
+mod heir;
+#[cfg(all(test, any(loom, shuttle)))]
+mod heir_model;
+mod job;
+mod offer;
+#[cfg(all(test, any(loom, shuttle)))]
+mod offer_model;
+mod options;
+mod schedule;
+mod sleep;
+#[cfg(all(test, any(loom, shuttle)))]
+mod sleep_model;
+mod state;
+#[cfg(all(test, any(loom, shuttle)))]
+mod state_model;
+#[cfg(all(test, any(loom, shuttle)))]
+mod state_ticket_model;
+#[cfg(all(test, any(loom, shuttle)))]
+mod state_wake_model;
+mod task;
+mod ticket;
+mod timer;
+mod token;
+#[cfg(test)]
+mod toy;
+mod waker;
+mod work;
+
+#[cfg(any(loom, shuttle))]
+pub(crate) use millpond_queue::model;
+
+// What stands on real threads: built for the product alone.
+#[cfg(not(any(loom, shuttle)))]
+mod blocking;
+#[cfg(not(any(loom, shuttle)))]
+mod config;
+#[cfg(not(any(loom, shuttle)))]
+mod crew;
+#[cfg(not(any(loom, shuttle)))]
+mod current;
+#[cfg(not(any(loom, shuttle)))]
+mod dispatch;
+#[cfg(not(any(loom, shuttle)))]
+mod futures;
+#[cfg(not(any(loom, shuttle)))]
+mod handle;
+#[cfg(not(any(loom, shuttle)))]
+mod join;
+#[cfg(not(any(loom, shuttle)))]
+mod lanes;
+#[cfg(not(any(loom, shuttle)))]
+mod life;
+#[cfg(not(any(loom, shuttle)))]
+mod metrics;
+#[cfg(not(any(loom, shuttle)))]
+mod overflow;
+#[cfg(not(any(loom, shuttle)))]
+mod pin;
+#[cfg(not(any(loom, shuttle)))]
+mod pool;
+#[cfg(not(any(loom, shuttle)))]
+mod route;
+#[cfg(not(any(loom, shuttle)))]
+mod scope;
+#[cfg(not(any(loom, shuttle)))]
+mod seat;
+#[cfg(not(any(loom, shuttle)))]
+mod shared;
+#[cfg(not(any(loom, shuttle)))]
+mod vacancies;
+#[cfg(not(any(loom, shuttle)))]
+mod worker;
+
+#[cfg(not(any(loom, shuttle)))]
+pub use {
+    blocking::{YieldNow, block_on, blocking, yield_now},
+    config::{Hook, PoolConfig, StartError, WORKERS_MAX},
+    handle::{BatchResult, PoolHandle, Submission},
+    join::join,
+    life::Report,
+    metrics::{Metrics, WorkerMetrics},
+    millpond_queue::GateStats,
+    pool::Pool,
+    scope::Scope,
+};
+
+pub use counters::Ending;
+pub use error::{BatchError, CancelAnswer, Panic, SubmitError, TaskError};
+pub use options::{Priority, TaskOptions};
+pub use ticket::Ticket;
+pub use token::{CancelToken, is_cancelled};

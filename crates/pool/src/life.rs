@@ -1,0 +1,173 @@
+//! How a pool ends, and what is told about every task then: purge, drain and stop.
+//!
+//! Closing is exact, because it is a bit in the very words that submitters change: a task is either taken in before
+//! and seen to, or handed back. After that only running tasks and woken futures can bring more work. So a pool has
+//! run dry when every worker is asleep, no queue holds anything and no future lives; it is looked at under the lock
+//! that a sleeper needs to rise, so that nothing can move meanwhile.
+//!
+//! Not here: the threads (`crew.rs`).
+
+use crate::counters::Ending;
+use crate::crew::Roll;
+use crate::current;
+use crate::shared::{Shared, attention};
+use crate::sync::full_fence;
+use crate::task::Task;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// What happened to the tasks of a pool during a purge, a drain or a stop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// How many ran to their end meanwhile.
+    pub completed: u64,
+    /// How many panicked meanwhile.
+    pub panicked: u64,
+    /// How many were cancelled meanwhile.
+    pub cancelled: u64,
+    /// How many were not done by their deadline meanwhile.
+    pub timed_out: u64,
+    /// How many had not begun by their deadline meanwhile.
+    pub expired: u64,
+    /// How many still wait in a queue.
+    pub waiting: usize,
+    /// How many workers still run a task.
+    pub running: usize,
+    /// How many futures still live.
+    pub futures: usize,
+}
+
+impl Report {
+    /// Whether nothing is left of what the pool took in.
+    pub fn is_finished(&self) -> bool {
+        self.waiting == 0 && self.running == 0 && self.futures == 0
+    }
+}
+
+/// How many tasks had ended, each way, when it began.
+struct Before([u64; 5]);
+
+const ENDINGS: [Ending; 5] =
+    [Ending::Completed, Ending::Panicked, Ending::Cancelled, Ending::TimedOut, Ending::Expired];
+
+impl Before {
+    fn now(shared: &Shared) -> Self {
+        Self(ENDINGS.map(|ending| shared.endings(ending)))
+    }
+
+    fn report(&self, shared: &Shared) -> Report {
+        let since = Self::now(shared).0;
+        let [completed, panicked, cancelled, timed_out, expired] =
+            std::array::from_fn(|ending| since[ending] - self.0[ending]);
+        Report {
+            completed,
+            panicked,
+            cancelled,
+            timed_out,
+            expired,
+            waiting: shared.waiting(),
+            running: shared.busy(),
+            futures: shared.futures.live(),
+        }
+    }
+}
+
+impl Shared {
+    pub(crate) fn purge_and_report(&self) -> Report {
+        let before = Before::now(self);
+        self.purge();
+        before.report(self)
+    }
+
+    /// Takes everything out of the queues and drops it unrun.
+    fn purge(&self) {
+        let turn = crate::lanes::Turn::default();
+        // As many as are there now: what comes meanwhile is not meant.
+        for _ in 0..self.lanes.len() {
+            let Some(claimed) = self.lanes.claim(&turn) else { break };
+            self.discard(claimed.take());
+        }
+        for seat in self.seats() {
+            for _ in 0..seat.len() {
+                let Some(task) = seat.take_one() else { break };
+                self.discard(task);
+            }
+        }
+        while let Some(task) = self.overflow.pop() {
+            self.discard(task);
+        }
+    }
+
+    /// Drops a task unrun, and whoever took its place.
+    fn discard(&self, task: Task) {
+        let mut next = Some(task);
+        while let Some(task) = next {
+            if !task.counts_itself() {
+                self.count(Ending::Cancelled);
+            }
+            next = task.discard();
+        }
+    }
+
+    fn close(&self) {
+        self.lanes.close();
+        // Meets the fence in `furnish`: a seat is seen here, or sees that the lanes are closed.
+        full_fence();
+        self.seats().for_each(|seat| seat.inbox.close());
+    }
+
+    pub(crate) fn drain(&self, within: Duration) -> Report {
+        let before = Before::now(self);
+        let deadline = Instant::now().checked_add(within);
+        self.attention.fetch_or(attention::DRAINING, Relaxed);
+        // Meets the fence of a future that ends.
+        full_fence();
+        self.close();
+        self.crew.set_paused(self, false);
+        self.wait_as_ender(deadline, |roll| self.is_dry(roll));
+        before.report(self)
+    }
+
+    /// Waits on whatever thread this is: another worker stands in for one of any pool, and one of this pool is not
+    /// waited for.
+    fn wait_as_ender(&self, deadline: Option<Instant>, met: impl Fn(&Roll) -> bool) -> bool {
+        let wait = || current::stand_still(|| self.crew.wait_until(deadline, met));
+        if current::worker_of(self).is_some() { self.crew.as_ender(wait) } else { wait() }
+    }
+
+    /// Whether nothing is left and nothing can come any more. Tasks that wait for just that do not count.
+    fn is_dry(&self, roll: &Roll) -> bool {
+        self.sleep.while_asleep(|asleep| {
+            asleep + roll.enders == roll.running + roll.standing_still
+                && self.futures.places() == 0
+                && !self.anything_waits()
+        })
+    }
+
+    /// `within`: `None` waits for as long as it takes.
+    pub(crate) fn stop(&self, within: Option<Duration>) -> Report {
+        let before = Before::now(self);
+        let deadline = within.and_then(|within| Instant::now().checked_add(within));
+        // In this order: no worker begins what was still taken in.
+        let threads = self.crew.dismiss(self);
+        self.close();
+        self.purge();
+        full_fence();
+        for task in self.futures.all() {
+            task.cancel();
+        }
+        // A task may stop its own pool: its thread is not waited for.
+        let ended = self.wait_as_ender(deadline, |roll| roll.alive <= roll.enders);
+        if ended && current::worker_of(self).is_none() {
+            for thread in threads {
+                // A worker's thread ends the process rather than unwind, so there is nothing to be told.
+                let _ = thread.join();
+            }
+        }
+        // What running tasks submitted before they noticed, and futures that were dropped only now.
+        self.purge();
+        self.timer.stop();
+        before.report(self)
+    }
+}

@@ -1,0 +1,96 @@
+//! `Pool`: the owner, who starts the workers, changes their number, and ends them.
+//!
+//! Everyone else has a [`PoolHandle`]. The owner is one as well, by `Deref`.
+//!
+//! Not here: what happens to tasks when the pool ends (`life.rs`).
+
+use crate::config::{PoolConfig, StartError};
+use crate::handle::PoolHandle;
+use crate::life::Report;
+use crate::shared::Shared;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A running pool. Dropping it is [`stop`](Self::stop) with all the time in the world: what waits is cancelled, and
+/// what runs is waited for.
+#[derive(Debug)]
+pub struct Pool {
+    handle: PoolHandle,
+    /// Whether `stop` has done what it could in its time.
+    stopped: bool,
+}
+
+impl Pool {
+    /// Starts the workers.
+    pub fn start(config: PoolConfig) -> Result<Self, StartError> {
+        let shared = Arc::new(Shared::new(config.checked()?)?);
+        // From here on `Drop` ends what was begun.
+        let pool = Self { handle: PoolHandle { shared }, stopped: false };
+        let shared = &pool.handle.shared;
+        shared.crew.resize(shared, shared.config.workers).map_err(StartError::Thread)?;
+        Ok(pool)
+    }
+
+    /// A handle to give to others.
+    pub fn handle(&self) -> PoolHandle {
+        self.handle.clone()
+    }
+
+    /// Changes how many workers there are. Those that are too many leave after their present task; what waits at them
+    /// is taken over by the others.
+    pub fn resize(&self, workers: usize) -> Result<(), StartError> {
+        let most = self.shared.config.workers_max;
+        if !(1..=most).contains(&workers) {
+            return Err(StartError::OutOfBounds { field: "workers", least: 1, most, asked: workers });
+        }
+        self.shared.crew.resize(&self.shared, workers).map_err(StartError::Thread)
+    }
+
+    /// Begins no further task until [`resume`](Self::resume): when this returns, every worker runs what it had
+    /// begun, or nothing. What runs goes on, and tasks are still taken in.
+    pub fn pause(&self) {
+        self.shared.crew.set_paused(&self.shared, true);
+    }
+
+    /// Ends a [`pause`](Self::pause).
+    pub fn resume(&self) {
+        self.shared.crew.set_paused(&self.shared, false);
+    }
+
+    /// Cancels every task that waits in a queue. What runs goes on, and so do futures that wait for something.
+    pub fn purge(&self) -> Report {
+        self.shared.purge_and_report()
+    }
+
+    /// Takes nothing more in from outside and waits until everything taken in has ended, for at most so long. What
+    /// running tasks still submit is part of it. Afterwards the pool is closed for good; what is left, if the time
+    /// did not suffice, goes on until [`stop`](Self::stop). Ends a [`pause`](Self::pause).
+    pub fn drain(&self, within: Duration) -> Report {
+        self.shared.drain(within)
+    }
+
+    /// Takes nothing more in, cancels what waits and every future, and waits for what runs, for at most so long. A
+    /// closure that runs is asked to stop (see [`is_cancelled`](crate::is_cancelled)); threads that do not end in
+    /// time are left to themselves.
+    pub fn stop(mut self, within: Duration) -> Report {
+        self.stopped = true;
+        self.shared.stop(Some(within))
+    }
+}
+
+impl Deref for Pool {
+    type Target = PoolHandle;
+
+    fn deref(&self) -> &PoolHandle {
+        &self.handle
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if !self.stopped {
+            self.shared.stop(None);
+        }
+    }
+}

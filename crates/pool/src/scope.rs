@@ -1,0 +1,251 @@
+//! `scope`: tasks that borrow from the caller's stack, all of them over when it returns.
+//!
+//! Every task of a scope runs: one that finds the pool full, closed or purged is run by the thread that waits for the
+//! scope. So a scope needs no error and cannot be refused; a pool that is short of room costs it speed only.
+//!
+//! The thread that waits is not idle if it is a worker: it runs what waits in its own queue, newest first, where the
+//! scope's tasks are.
+
+use crate::current;
+use crate::handle::PoolHandle;
+use crate::lanes::Wait;
+use crate::options::Priority;
+use crate::route::Route;
+use crate::task::{Ran, Run, Task, drop_panic};
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A scope in which tasks may borrow; see [`PoolHandle::scope`].
+pub struct Scope<'scope, 'env: 'scope> {
+    pool: &'env PoolHandle,
+    state: Arc<State>,
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// What a scope and its tasks share. Counted, since the last task may still be leaving when the scope ends.
+struct State {
+    /// Tasks spawned and not over, and one for the scope's own body.
+    pending: AtomicUsize,
+    rest: Mutex<Rest>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Rest {
+    /// Tasks that no worker will run.
+    handed_back: Vec<Task>,
+    /// What the first task to panic carried.
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+impl PoolHandle {
+    /// Runs `body`, which may spawn tasks that borrow from around it, and returns when all of them are over. If one
+    /// of them panicked, so does this.
+    ///
+    /// ```
+    /// let pool = millpond::Pool::start(millpond::PoolConfig::default())?;
+    /// let mut halves = [vec![3, 1, 2], vec![6, 5, 4]];
+    /// pool.scope(|scope| {
+    ///     for half in &mut halves {
+    ///         scope.spawn(|| half.sort());
+    ///     }
+    /// });
+    /// assert_eq!(halves.concat(), [1, 2, 3, 4, 5, 6]);
+    /// # Ok::<(), millpond::StartError>(())
+    /// ```
+    ///
+    /// What a task borrows must outlive the scope, and cannot be used otherwise meanwhile:
+    ///
+    /// ```compile_fail,E0373
+    /// let pool = millpond::Pool::start(millpond::PoolConfig::default()).unwrap();
+    /// pool.scope(|scope| {
+    ///     let inner = 3;
+    ///     scope.spawn(|| println!("{inner}")); // `inner` ends before the scope does
+    /// });
+    /// ```
+    ///
+    /// ```compile_fail,E0499
+    /// let pool = millpond::Pool::start(millpond::PoolConfig::default()).unwrap();
+    /// let mut sum = 0;
+    /// pool.scope(|scope| {
+    ///     scope.spawn(|| sum += 1);
+    ///     scope.spawn(|| sum += 1); // borrowed by the first task
+    /// });
+    /// ```
+    ///
+    /// ```compile_fail,E0277
+    /// let pool = millpond::Pool::start(millpond::PoolConfig::default()).unwrap();
+    /// let local = std::rc::Rc::new(1);
+    /// pool.scope(|scope| scope.spawn(|| drop(local.clone()))); // an `Rc` stays on its thread
+    /// ```
+    pub fn scope<'env, R>(&'env self, body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R) -> R {
+        let state = State { pending: AtomicUsize::new(1), rest: Mutex::default(), changed: Condvar::new() };
+        let scope = Scope { pool: self, state: Arc::new(state), scope: PhantomData, env: PhantomData };
+        let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
+        // Whatever `body` did, its frame and those around it stay until every task is over.
+        scope.state.one_is_over();
+        scope.wait();
+        let panic = scope.state.rest().panic.take();
+        match (result, panic) {
+            (Ok(result), None) => result,
+            (Ok(_), Some(panic)) => resume_unwind(panic),
+            (Err(panic), other) => {
+                other.into_iter().for_each(drop_panic);
+                resume_unwind(panic)
+            }
+        }
+    }
+
+    /// Runs `work` on a worker of this pool and returns what it returns; on a worker it is a plain call. There
+    /// [`join`](crate::join) forks. (Others call this `install`.)
+    pub fn inside<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        if current::worker_of(&self.shared).is_some() {
+            return work();
+        }
+        let mut result = None;
+        self.scope(|scope| scope.spawn(|| result = Some(work())));
+        result.expect("a scope's task that did not panic has run")
+    }
+
+    /// As [`join`](crate::join), on a worker of this pool.
+    pub fn join<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce() -> RA + Send,
+        B: FnOnce() -> RB + Send,
+        RA: Send,
+        RB: Send,
+    {
+        self.inside(|| crate::join(a, b))
+    }
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Runs `task` some time before the scope ends.
+    pub fn spawn<F: FnOnce() + Send + 'scope>(&'scope self, task: F) {
+        self.spawn_with(Priority::default(), task);
+    }
+
+    /// As [`spawn`](Self::spawn), in the lane of this priority.
+    pub fn spawn_with<F: FnOnce() + Send + 'scope>(&'scope self, priority: Priority, task: F) {
+        // Before anybody can see the task; a scope's own count of one keeps it from reaching zero meanwhile.
+        self.state.pending.fetch_add(1, Ordering::Relaxed);
+        let scoped = Scoped { work: Some(task), state: Arc::clone(&self.state) };
+        // SAFETY: `scope` does not return before `pending` is zero, which is after the task was run: dropped unrun it
+        // hands itself back to the scope. So it is over before anything in `'scope` ends.
+        let task = unsafe { Task::borrowing(scoped) };
+        let route = Route { priority, affinity: None };
+        if let Err(refusal) = self.pool.shared.admit(route, task, Wait::Never) {
+            self.run_here(refusal.into_inner());
+        }
+    }
+
+    /// Waits until every task is over, and runs those that no worker will.
+    fn wait(&self) {
+        let worker = current::worker_of(&self.pool.shared);
+        while !self.state.is_over() {
+            // Taken out first: the lock must not be held while the task runs.
+            let handed_back = self.state.rest().handed_back.pop();
+            if let Some(task) = handed_back {
+                self.run_here(task);
+            } else if let Some(task) = worker.and_then(|worker| worker.own.pop()) {
+                self.run_here(task);
+            } else {
+                current::wait_once(true, |at_most| self.state.wait(at_most));
+            }
+        }
+    }
+
+    /// Runs a task on this thread, and counts it as any other.
+    fn run_here(&self, task: Task) {
+        let shared = &self.pool.shared;
+        match current::worker_of(shared) {
+            Some(worker) => worker.run_inside(task),
+            None => {
+                if let Some(ending) = task.run().ending() {
+                    shared.count(ending);
+                }
+            }
+        }
+    }
+}
+
+impl State {
+    fn rest(&self) -> MutexGuard<'_, Rest> {
+        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_over(&self) -> bool {
+        // Meets the release in `one_is_over`: what the tasks did is seen by who goes on after the scope.
+        self.pending.load(Ordering::Acquire) == 0
+    }
+
+    fn one_is_over(&self) {
+        if self.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // Under the lock, so that whoever has looked and is about to wait is told.
+            drop(self.rest());
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits until all tasks are over or one is handed back, but no longer than it may.
+    fn wait(&self, at_most: Option<Duration>) {
+        let waits = |rest: &mut Rest| !self.is_over() && rest.handed_back.is_empty();
+        match at_most {
+            None => drop(self.changed.wait_while(self.rest(), waits)),
+            Some(at_most) => drop(self.changed.wait_timeout_while(self.rest(), at_most, waits)),
+        }
+    }
+}
+
+/// One task of a scope.
+struct Scoped<F: FnOnce() + Send> {
+    /// `None` once it runs.
+    work: Option<F>,
+    state: Arc<State>,
+}
+
+impl<F: FnOnce() + Send> Run for Scoped<F> {
+    const COUNTS_ITSELF: bool = true;
+
+    fn run(mut self) -> Ran {
+        let work = self.work.take().expect("a task runs once");
+        let ran = match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(()) => Ran::Completed,
+            Err(panic) => {
+                let mut rest = self.state.rest();
+                match rest.panic {
+                    None => rest.panic = Some(panic),
+                    Some(_) => drop_panic(panic),
+                }
+                Ran::Panicked
+            }
+        };
+        self.state.one_is_over();
+        ran
+    }
+}
+
+/// Dropped unrun, by a purge or a stop: the scope's own thread will run it.
+impl<F: FnOnce() + Send> Drop for Scoped<F> {
+    fn drop(&mut self) {
+        let Some(work) = self.work.take() else { return };
+        let again = Scoped { work: Some(work), state: Arc::clone(&self.state) };
+        // SAFETY: as in `spawn_with`: the count still stands for it, so the scope waits, and runs it.
+        let task = unsafe { Task::borrowing(again) };
+        self.state.rest().handed_back.push(task);
+        self.state.changed.notify_all();
+    }
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pending = self.state.pending.load(Ordering::Relaxed);
+        f.debug_struct("Scope").field("pending", &pending).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,233 @@
+//! Who sleeps, who searches, and whom a new task wakes. `SLEEP.md` is the page about it: states, steps, and why no
+//! wake-up is lost.
+//!
+//! ```text
+//!   word   ┌──────────────────┬───────────────────┐     a worker is running a task, or searching, or asleep;
+//!          │ asleep   32 bits │ searching 32 bits │     running is the rest and is not counted
+//!          └──────────────────┴───────────────────┘
+//! ```
+//!
+//! The rule that keeps both sides cheap: *while somebody searches, nobody needs to be woken*, because a searcher
+//! looks at every queue once more after it has said that it stops searching. So a submitter makes a system call
+//! only if somebody sleeps and nobody searches, and one call per submission at most: no herd, and no call at all
+//! while work flows.
+//!
+//! Not here: which queues there are and how they are looked at (`worker/find.rs`), how long a worker searches
+//! (`worker/park.rs`).
+
+use crate::edge::left_out;
+use crate::futex::{self, Scope};
+use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering::Relaxed, full_fence};
+use crossbeam_utils::CachePadded;
+use std::ops::DerefMut;
+use std::sync::PoisonError;
+
+const ONE_SEARCHING: u64 = 1;
+const ONE_ASLEEP: u64 = 1 << 32;
+
+/// The sleeping and searching of one pool's workers.
+#[derive(Debug)]
+pub(crate) struct Sleep {
+    /// See the picture above. `asleep` changes under the lock of `asleep` only; `searching` also without it.
+    word: CachePadded<AtomicU64>,
+    /// The seats of those asleep; the one that lay down last is woken first, since its data is warmest.
+    asleep: Mutex<Vec<usize>>,
+    /// One for each seat: 1 if its worker has been woken and has not noticed yet. Set by the waker, cleared by the
+    /// worker.
+    woken: Box<[CachePadded<AtomicU32>]>,
+}
+
+impl Sleep {
+    pub(crate) fn new(seats: usize) -> Self {
+        Self {
+            word: CachePadded::new(AtomicU64::new(0)),
+            asleep: Mutex::new(Vec::with_capacity(seats)),
+            woken: (0..seats).map(|_| CachePadded::new(AtomicU32::new(0))).collect(),
+        }
+    }
+
+    /// Whether anybody has nothing to do. A hint: it may be stale.
+    #[inline(always)]
+    pub(crate) fn anybody_idle(&self) -> bool {
+        self.word.load(Relaxed) != 0
+    }
+
+    /// How many sleep. It may be stale.
+    pub(crate) fn asleep(&self) -> usize {
+        asleep(self.word.load(Relaxed))
+    }
+
+    /// How many search. It may be stale.
+    pub(crate) fn searching(&self) -> usize {
+        searching(self.word.load(Relaxed))
+    }
+
+    /// To be called after a task was put where any worker may find it: wakes one if that is needed.
+    #[inline(always)]
+    pub(crate) fn work_came(&self) {
+        // The fence that meets the one in `lie_down`: either this thread sees that a worker sleeps, or that worker's
+        // last look sees the task.
+        if !left_out("SLEEP_SUBMIT_FENCES") {
+            full_fence();
+        }
+        if needs_waking(self.word.load(Relaxed)) {
+            self.wake_one();
+        }
+    }
+
+    /// To be called after a task was put where only the worker of `seat` looks first.
+    pub(crate) fn work_came_for(&self, seat: usize) {
+        // As in `work_came`.
+        if !left_out("SLEEP_INBOX_FENCES") {
+            full_fence();
+        }
+        if asleep(self.word.load(Relaxed)) == 0 {
+            return;
+        }
+        let mut beds = self.beds();
+        let Some(bed) = beds.iter().position(|&sleeper| sleeper == seat) else {
+            // It is awake, and looks there before it sleeps; but it may be busy for long.
+            drop(beds);
+            return self.wake_one();
+        };
+        beds.remove(bed);
+        self.word.fetch_add(ONE_SEARCHING.wrapping_sub(ONE_ASLEEP), Relaxed);
+        drop(beds);
+        self.call(seat);
+    }
+
+    /// Enters the search, unless `most` search already.
+    pub(crate) fn start_search(&self, most: usize) -> bool {
+        let mut word = self.word.load(Relaxed);
+        loop {
+            if searching(word) >= most {
+                return false;
+            }
+            match self.word.compare_exchange_weak(word, word + ONE_SEARCHING, Relaxed, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Ends a search. If nobody else searches, whoever submitted meanwhile relied on the caller: another worker is
+    /// woken if `anything_waits` still.
+    pub(crate) fn end_search(&self, anything_waits: impl Fn() -> bool) {
+        let word = self.word.fetch_sub(ONE_SEARCHING, Relaxed) - ONE_SEARCHING;
+        // Meets the fence in `work_came`: a submitter who still saw this worker searching made no call, and its task
+        // is seen by the look that follows.
+        if !left_out("SLEEP_END_SEARCH_FENCES") {
+            full_fence();
+        }
+        if needs_waking(word) && anything_waits() && !left_out("SLEEP_SEARCH_IS_PASSED_ON") {
+            self.wake_one();
+        }
+    }
+
+    /// Sleeps until somebody wakes the worker of `seat`, unless `anything_waits` after it has said that it will. One
+    /// that `searches` stops with the same step. Either way it is searching afterwards. `asleep` is called if it
+    /// sleeps, when it is counted so.
+    pub(crate) fn park(
+        &self,
+        seat: usize,
+        searches: bool,
+        anything_waits: impl Fn() -> bool,
+        asleep: impl FnOnce(),
+    ) {
+        let mut beds = self.beds();
+        beds.push(seat);
+        let searching = if searches { ONE_SEARCHING } else { 0 };
+        self.word.fetch_add(ONE_ASLEEP - searching, Relaxed);
+        drop(beds);
+        // Meets the fence in `work_came`.
+        if !left_out("SLEEP_PARK_FENCES") {
+            full_fence();
+        }
+        if anything_waits() && !left_out("SLEEP_PARK_LOOKS_AGAIN") && self.get_up(seat) {
+            return;
+        }
+        asleep();
+        let woken = &self.woken[seat];
+        while woken.compare_exchange(1, 0, Relaxed, Relaxed).is_err() {
+            futex::wait(woken, 0, None, Scope::Private);
+        }
+    }
+
+    /// The last look found something: the worker is searching again. `false`: somebody has woken it meanwhile, and
+    /// the call is on its way.
+    fn get_up(&self, seat: usize) -> bool {
+        let mut beds = self.beds();
+        let bed = beds.iter().position(|&sleeper| sleeper == seat);
+        if let Some(bed) = bed {
+            beds.remove(bed);
+            self.word.fetch_add(ONE_SEARCHING.wrapping_sub(ONE_ASLEEP), Relaxed);
+        }
+        bed.is_some()
+    }
+
+    /// Wakes one worker, unless somebody searches or nobody sleeps.
+    #[cold]
+    pub(crate) fn wake_one(&self) {
+        let mut beds = self.beds();
+        if !needs_waking(self.word.load(Relaxed)) {
+            return;
+        }
+        let Some(seat) = beds.pop() else { return };
+        // Counted as searching before it has even risen, so that the next submitter does not wake another.
+        self.word.fetch_add(ONE_SEARCHING.wrapping_sub(ONE_ASLEEP), Relaxed);
+        drop(beds);
+        self.call(seat);
+    }
+
+    /// Wakes one worker of those in seats from `first` on, to attend to something else than a task.
+    pub(crate) fn wake_from(&self, first: usize) {
+        let mut beds = self.beds();
+        let Some(bed) = beds.iter().position(|&sleeper| sleeper >= first) else { return };
+        let seat = beds.remove(bed);
+        self.word.fetch_add(ONE_SEARCHING.wrapping_sub(ONE_ASLEEP), Relaxed);
+        drop(beds);
+        self.call(seat);
+    }
+
+    /// Wakes everybody, to attend to something else than a task.
+    pub(crate) fn wake_all(&self) {
+        let mut beds = self.beds();
+        let all = std::mem::take(&mut *beds);
+        for _ in &all {
+            self.word.fetch_add(ONE_SEARCHING.wrapping_sub(ONE_ASLEEP), Relaxed);
+        }
+        drop(beds);
+        for seat in all {
+            self.call(seat);
+        }
+    }
+
+    /// Runs `look` with the number of those asleep, none of whom can be woken meanwhile.
+    pub(crate) fn while_asleep<R>(&self, look: impl FnOnce(usize) -> R) -> R {
+        let beds = self.beds();
+        look(beds.len())
+    }
+
+    fn call(&self, seat: usize) {
+        // What the worker is to find, it finds by the queues' own edges.
+        self.woken[seat].swap(1, Relaxed);
+        futex::wake(&self.woken[seat], 1, Scope::Private);
+    }
+
+    fn beds(&self) -> impl DerefMut<Target = Vec<usize>> + '_ {
+        // No user's code runs under the lock, so none can poison it.
+        self.asleep.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn asleep(word: u64) -> usize {
+    (word >> 32) as usize
+}
+
+fn searching(word: u64) -> usize {
+    (word & u64::from(u32::MAX)) as usize
+}
+
+fn needs_waking(word: u64) -> bool {
+    asleep(word) > 0 && searching(word) == 0
+}

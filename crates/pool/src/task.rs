@@ -1,0 +1,293 @@
+//! `Task`: what travels through the queues. Seven words: what to do, and what to do it with.
+//!
+//! ```text
+//!   ┌──────┬─────────────────────────────┐
+//!   │ kind │ payload, six words          │   with the slot's turn word: one cache line of 64 bytes
+//!   └──────┴─────────────────────────────┘
+//! ```
+//!
+//! A closure of up to 48 bytes travels in the payload itself, so that nothing is allocated; that is where most of
+//! the speed of `spawn` comes from, since memory that one core allocates and another frees costs more than all the
+//! rest. A larger closure is boxed. A task with a ticket and an async task are a counted pointer to their cell
+//! (`cell.rs`).
+//!
+//! Not here: what becomes of a panic's message (the cell's business); a plain closure has nobody to tell.
+
+use crate::counters::Ending;
+use std::any::Any;
+use std::fmt;
+use std::mem::{ManuallyDrop, MaybeUninit, align_of, size_of};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Room for a closure, or for a pointer to it.
+type Payload = [MaybeUninit<u64>; 6];
+
+/// What to do with a payload.
+struct Kind {
+    /// Runs it. The payload counts as moved out afterwards.
+    run: unsafe fn(*mut Payload) -> Ran,
+    /// Drops it unrun. The payload counts as moved out afterwards.
+    discard: unsafe fn(*mut Payload) -> Option<Task>,
+    counts_itself: bool,
+}
+
+/// What became of a task that was run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ran {
+    /// It came to its end.
+    Completed,
+    /// It panicked; the panic was caught.
+    Panicked,
+    /// It counts its end itself, now or later.
+    CountsItself,
+}
+
+impl Ran {
+    /// What is to be counted.
+    pub(crate) fn ending(self) -> Option<Ending> {
+        match self {
+            Self::Completed => Some(Ending::Completed),
+            Self::Panicked => Some(Ending::Panicked),
+            Self::CountsItself => None,
+        }
+    }
+}
+
+/// A unit of work with its type forgotten. Dropping it drops what it holds, unrun.
+pub(crate) struct Task {
+    kind: &'static Kind,
+    payload: Payload,
+}
+
+// SAFETY: every constructor asks for `Send` contents, and a task is used by one thread at a time.
+unsafe impl Send for Task {}
+
+/// What a task may hold: something that runs once.
+pub(crate) trait Run: Send {
+    /// Whether it sees to its own counting when it is dropped unrun.
+    const COUNTS_ITSELF: bool;
+
+    /// Runs it. Does not unwind.
+    fn run(self) -> Ran;
+
+    /// Drops it unrun. Does not unwind. Returns what had taken its place in the queue, if anything.
+    fn discard(self) -> Option<Task>
+    where
+        Self: Sized,
+    {
+        drop_quietly(self);
+        None
+    }
+}
+
+impl Task {
+    /// A task that runs `work`, which lives in the payload if it fits and in a box otherwise.
+    #[inline(always)]
+    pub(crate) fn new<R: Run + 'static>(work: R) -> Self {
+        // SAFETY: `'static` contents may live as long as they like.
+        unsafe { Self::borrowing(work) }
+    }
+
+    /// As `new`, for work that borrows.
+    ///
+    /// # Safety
+    /// The task is run or dropped before anything that `work` borrows ends.
+    #[inline(always)]
+    pub(crate) unsafe fn borrowing<R: Run>(work: R) -> Self {
+        let mut payload: Payload = [const { MaybeUninit::uninit() }; 6];
+        let at = (&raw mut payload).cast::<R>();
+        if fits::<R>() {
+            // SAFETY: `fits` says that the payload is large enough and aligned enough for an `R`.
+            unsafe { at.write(work) };
+            return Self { kind: const { &inline_kind::<R>() }, payload };
+        }
+        // SAFETY: a box is one word, aligned like the payload's words.
+        unsafe { at.cast::<Box<R>>().write(Box::new(work)) };
+        Self { kind: const { &boxed_kind::<R>() }, payload }
+    }
+
+    /// Runs it. Does not unwind.
+    #[inline(always)]
+    pub(crate) fn run(self) -> Ran {
+        let mut task = ManuallyDrop::new(self);
+        // SAFETY: `kind` was made with the payload, and `ManuallyDrop` keeps it from being used again.
+        unsafe { (task.kind.run)(&raw mut task.payload) }
+    }
+
+    /// Whether it sees to its own counting when it is dropped unrun.
+    pub(crate) fn counts_itself(&self) -> bool {
+        self.kind.counts_itself
+    }
+
+    /// Drops it unrun. Does not unwind. Returns what had taken its place in the queue, if anything.
+    pub(crate) fn discard(self) -> Option<Self> {
+        let mut task = ManuallyDrop::new(self);
+        // SAFETY: `kind` was made with the payload, and `ManuallyDrop` keeps it from being used again.
+        unsafe { (task.kind.discard)(&raw mut task.payload) }
+    }
+
+    /// Gives back what it was made of.
+    ///
+    /// # Safety
+    /// The task was made of an `R`.
+    pub(crate) unsafe fn into_inner<R: Run>(self) -> R {
+        let mut task = ManuallyDrop::new(self);
+        let at = (&raw mut task.payload).cast::<R>();
+        if fits::<R>() {
+            // SAFETY: by the caller's word there is an `R`, and as it fits it is in the payload itself.
+            unsafe { at.read() }
+        } else {
+            // SAFETY: as above; as it does not fit, its box is in the payload.
+            *unsafe { at.cast::<Box<R>>().read() }
+        }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        // SAFETY: all that use the payload up forget the task, so it is whole; nobody uses it after this.
+        drop(unsafe { (self.kind.discard)(&raw mut self.payload) });
+    }
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task").finish_non_exhaustive()
+    }
+}
+
+const fn fits<R>() -> bool {
+    size_of::<R>() <= size_of::<Payload>() && align_of::<R>() <= align_of::<Payload>()
+}
+
+const fn inline_kind<R: Run>() -> Kind {
+    /// # Safety
+    /// There is an `R` in the payload, which nobody uses afterwards.
+    unsafe fn run<R: Run>(payload: *mut Payload) -> Ran {
+        // SAFETY: by the caller's word there is an `R`, and it is moved out once.
+        unsafe { payload.cast::<R>().read() }.run()
+    }
+    /// # Safety
+    /// As for `run`.
+    unsafe fn discard<R: Run>(payload: *mut Payload) -> Option<Task> {
+        // SAFETY: by the caller's word there is an `R`, and it is moved out once.
+        unsafe { payload.cast::<R>().read() }.discard()
+    }
+    Kind { run: run::<R>, discard: discard::<R>, counts_itself: R::COUNTS_ITSELF }
+}
+
+const fn boxed_kind<R: Run>() -> Kind {
+    /// # Safety
+    /// There is a `Box<R>` in the payload, which nobody uses afterwards.
+    unsafe fn run<R: Run>(payload: *mut Payload) -> Ran {
+        // SAFETY: by the caller's word there is a box of an `R`, and it is moved out once.
+        let work = unsafe { payload.cast::<Box<R>>().read() };
+        (*work).run()
+    }
+    /// # Safety
+    /// As for `run`.
+    unsafe fn discard<R: Run>(payload: *mut Payload) -> Option<Task> {
+        // SAFETY: by the caller's word there is a box of an `R`, and it is moved out once.
+        let work = unsafe { payload.cast::<Box<R>>().read() };
+        (*work).discard()
+    }
+    Kind { run: run::<R>, discard: discard::<R>, counts_itself: R::COUNTS_ITSELF }
+}
+
+/// A closure that nobody waits for.
+pub(crate) struct Plain<F>(pub(crate) F);
+
+impl<F: FnOnce() + Send> Run for Plain<F> {
+    const COUNTS_ITSELF: bool = false;
+
+    #[inline(always)]
+    fn run(self) -> Ran {
+        // What the closure leaves half done is its own: nobody sees it after the panic.
+        match catch_unwind(AssertUnwindSafe(self.0)) {
+            Ok(()) => Ran::Completed,
+            Err(payload) => {
+                drop_panic(payload);
+                Ran::Panicked
+            }
+        }
+    }
+}
+
+/// Drops a value of the user's whose `drop` may panic. A value that panics while it is dropped is not dropped again.
+pub(crate) fn drop_quietly<T>(value: T) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        drop_panic(payload);
+    }
+}
+
+/// Drops what a panic carried. It may itself panic when dropped, and so may what that panic carried: after a few it
+/// is leaked instead.
+#[cold]
+pub(crate) fn drop_panic(mut payload: Box<dyn Any + Send>) {
+    for _ in 0..8 {
+        match catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            Ok(()) => return,
+            Err(next) => payload = next,
+        }
+    }
+    std::mem::forget(payload);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_task_with_its_slot_is_one_cache_line() {
+        assert_eq!(size_of::<Task>(), 56);
+    }
+
+    #[test]
+    fn small_and_large_closures_run_once_and_are_dropped_once() {
+        let witness = Arc::new(());
+        let small = Arc::clone(&witness);
+        let large = (Arc::clone(&witness), [0u64; 32]);
+        assert_eq!(Task::new(Plain(move || drop(small))).run(), Ran::Completed);
+        let task = Task::new(Plain(move || drop(large)));
+        assert_eq!(Arc::strong_count(&witness), 2);
+        assert_eq!(task.run(), Ran::Completed);
+        assert_eq!(Arc::strong_count(&witness), 1);
+        let unrun = (Arc::clone(&witness), [0u64; 32]);
+        drop(Task::new(Plain(move || drop(unrun))));
+        assert_eq!(Arc::strong_count(&witness), 1, "a task that is dropped drops its closure");
+    }
+
+    #[test]
+    fn a_refused_task_gives_its_closure_back() {
+        let words = [1u64, 2, 3, 4, 5, 6, 7];
+        fn same<F: FnOnce() + Send>(task: Task, _like: &F) -> Plain<F> {
+            // SAFETY: the callers below made the task of a `Plain<F>`.
+            unsafe { task.into_inner() }
+        }
+        let sum = Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let large = {
+            let sum = Arc::clone(&sum);
+            move || {
+                sum.fetch_add(words.iter().sum(), std::sync::atomic::Ordering::Relaxed);
+            }
+        };
+        let task = Task::new(Plain(large.clone()));
+        same(task, &large).0();
+        assert_eq!(sum.load(std::sync::atomic::Ordering::Relaxed), 28);
+    }
+
+    #[test]
+    fn a_panic_whose_payload_panics_when_dropped_is_contained() {
+        struct Spiteful;
+        impl Drop for Spiteful {
+            fn drop(&mut self) {
+                std::panic::resume_unwind(Box::new("again"));
+            }
+        }
+        let task = Task::new(Plain(|| std::panic::resume_unwind(Box::new(Spiteful))));
+        assert_eq!(task.run(), Ran::Panicked);
+        let held = Spiteful;
+        drop(Task::new(Plain(move || drop(held))));
+    }
+}

@@ -1,0 +1,111 @@
+//! Which task this thread runs, so that a task can ask whether it is wanted any longer.
+//!
+//! A closure cannot be stopped from outside. One that takes long asks [`is_cancelled`] now and then and returns
+//! early; code that has work done elsewhere takes a [`CancelToken`] along.
+
+use crate::cell::{Header, TaskRef};
+use std::cell::Cell;
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+
+#[cfg(not(any(loom, shuttle)))]
+thread_local! {
+    static CURRENT: Cell<Option<NonNull<Header>>> = const { Cell::new(None) };
+}
+
+#[cfg(any(loom, shuttle))]
+crate::sync::thread_local! {
+    static CURRENT: Cell<Option<NonNull<Header>>> = Cell::new(None);
+}
+
+/// Whether the task that this thread runs has been cancelled, is past its deadline, or its pool has been stopped.
+/// `false` outside of tasks.
+///
+/// For a closure that returns early what it returns is its result, unless its deadline has passed; for a future it
+/// is enough to wait for something.
+///
+/// A closure spawned without a ticket and without options cannot be cancelled; it is told of a stop only.
+pub fn is_cancelled() -> bool {
+    with_current(|task| task.is_some_and(TaskRef::is_asked_to_stop)) || pool_stops()
+}
+
+/// Whether this thread is a worker whose pool has been stopped, which asks every task to end.
+#[cfg(not(any(loom, shuttle)))]
+fn pool_stops() -> bool {
+    crate::current::worker()
+        .is_some_and(|worker| worker.shared.attention() & crate::shared::attention::STOPPING != 0)
+}
+
+#[cfg(any(loom, shuttle))]
+fn pool_stops() -> bool {
+    false
+}
+
+/// Tells whether one task has been cancelled, also on threads that do not run it.
+#[derive(Clone)]
+pub struct CancelToken(TaskRef);
+
+impl CancelToken {
+    /// The token of the task that this thread runs; `None` outside of tasks.
+    pub fn current() -> Option<Self> {
+        with_current(|task| task.cloned().map(Self))
+    }
+
+    /// Whether the task has been cancelled, is past its deadline, or has ended.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.is_asked_to_stop()
+    }
+}
+
+impl fmt::Debug for CancelToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CancelToken").field("cancelled", &self.is_cancelled()).finish()
+    }
+}
+
+/// Makes `task` the one this thread runs, until the returned value is dropped. Then it is the one before.
+#[inline(always)]
+pub(crate) fn enter(task: &TaskRef) -> Entered<'_> {
+    let before = CURRENT.with(|current| current.replace(Some(task.as_raw())));
+    Entered { before, _task: task }
+}
+
+pub(crate) struct Entered<'a> {
+    before: Option<NonNull<Header>>,
+    _task: &'a TaskRef,
+}
+
+impl Drop for Entered<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        CURRENT.with(|current| current.set(self.before));
+    }
+}
+
+/// Makes this thread run no task that could ask, until the returned value is dropped.
+pub(crate) fn leave() -> Left {
+    Left(CURRENT.with(|current| current.replace(None)))
+}
+
+pub(crate) struct Left(Option<NonNull<Header>>);
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        CURRENT.with(|current| current.set(self.0));
+    }
+}
+
+/// Whether what this thread runs is a future.
+pub(crate) fn runs_future() -> bool {
+    with_current(|task| task.is_some_and(TaskRef::is_future))
+}
+
+fn with_current<R>(use_it: impl FnOnce(Option<&TaskRef>) -> R) -> R {
+    let current = CURRENT.with(Cell::get).map(|raw| {
+        // SAFETY: whoever runs the task holds the reference for as long as it is current, and this is called from
+        // inside that run. The copy is not dropped, so the count stays right.
+        ManuallyDrop::new(unsafe { TaskRef::from_raw(raw) })
+    });
+    use_it(current.as_deref())
+}

@@ -1,0 +1,173 @@
+//! A worker: a thread that finds tasks, runs them, and sleeps when there are none.
+//!
+//! It is cut by verb. `find.rs` says where it looks, `run.rs` what it does with what it found, `park.rs` when and how
+//! it sleeps. This file holds what it owns, its loop, and what it attends to between two tasks.
+//!
+//! Not here: how many workers there are (`crew.rs`).
+
+mod find;
+mod park;
+mod run;
+
+use crate::config::Hook;
+use crate::counters::Counters;
+use crate::current;
+use crate::job::Job;
+use crate::join::Forks;
+use crate::lanes::Turn;
+use crate::seat::Seat;
+use crate::shared::{Shared, attention};
+use crate::task::{Task, drop_panic};
+use crate::token;
+use millpond_queue::StealQueue;
+use std::cell::Cell;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Everything in it belongs to its thread; tasks reach it through `current.rs`, hence the cells.
+pub(crate) struct Worker {
+    pub(crate) shared: Arc<Shared>,
+    /// The number of its seat, and the seat.
+    pub(crate) number: usize,
+    pub(crate) seat: Arc<Seat>,
+    /// Tasks submitted by tasks that ran here, oldest first.
+    pub(crate) own: StealQueue<Task>,
+    /// Halves of joins that nobody else knows of yet.
+    pub(crate) forks: Forks,
+    /// A task woken by the async task that ran last: its data is warm, so it comes next.
+    next: Cell<Option<Job>>,
+    /// How often in a row `next` has come first.
+    next_in_a_row: Cell<u32>,
+    turn: Turn,
+    /// Counts the looks for work, so that others' queues come first now and then.
+    tick: Cell<u32>,
+    /// The state of the random choice of whom to rob first.
+    random: Cell<u32>,
+    /// How many tasks are being run on this stack inside of others.
+    depth: Cell<u32>,
+    /// Whether it stands still, and whether another stands in for it then.
+    standing: Cell<Standing>,
+}
+
+/// Why a worker leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leave {
+    /// It is one too many, and may be recruited again.
+    Retired,
+    /// The pool ends.
+    Dismissed,
+}
+
+/// Whether a worker stands still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    No,
+    Relieved,
+    Unrelieved,
+}
+
+impl Worker {
+    pub(crate) fn new(shared: Arc<Shared>, number: usize, own: StealQueue<Task>) -> Self {
+        Self {
+            seat: Arc::clone(shared.seat(number)),
+            shared,
+            number,
+            own,
+            forks: Forks::default(),
+            next: Cell::new(None),
+            next_in_a_row: Cell::new(0),
+            turn: Turn::default(),
+            tick: Cell::new(0),
+            random: Cell::new((number as u32 + 1).wrapping_mul(0x9E37_79B9)),
+            depth: Cell::new(0),
+            standing: Cell::new(Standing::No),
+        }
+    }
+
+    /// Works until the crew lets it go, and says why. Gives back its own queue, with what may be left in it.
+    pub(crate) fn work(self) -> (StealQueue<Task>, Leave) {
+        let leave = {
+            let _entered = current::enter(&self);
+            self.call(self.shared.config.on_start.as_ref());
+            let leave = loop {
+                if let ControlFlow::Break(leave) = self.look_up() {
+                    break leave;
+                }
+                if self.find(|task| self.run(task)).is_none() {
+                    self.search_or_sleep();
+                }
+            };
+            self.share_next();
+            self.call(self.shared.config.on_stop.as_ref());
+            leave
+        };
+        (self.own, leave)
+    }
+
+    /// Attends to whatever is not a task. `Break`: this worker leaves.
+    #[inline(always)]
+    fn look_up(&self) -> ControlFlow<Leave> {
+        match self.shared.attention() {
+            0 => ControlFlow::Continue(()),
+            _ => self.attend(),
+        }
+    }
+
+    #[cold]
+    fn attend(&self) -> ControlFlow<Leave> {
+        let crew = &self.shared.crew;
+        loop {
+            let bits = self.shared.attention();
+            if bits & attention::STOPPING != 0 {
+                crew.leave();
+                return ControlFlow::Break(Leave::Dismissed);
+            }
+            if bits & attention::SURPLUS != 0 && crew.may_retire(&self.shared, self.number) {
+                return ControlFlow::Break(Leave::Retired);
+            }
+            if bits & attention::PAUSED == 0 {
+                return ControlFlow::Continue(());
+            }
+            crew.wait_while_paused(self.number);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.seat.counters
+    }
+
+    /// Puts a task at the end of this worker's own queue, or where there is room.
+    pub(crate) fn push_own(&self, task: Task) {
+        if let Err(task) = self.own.push(task) {
+            self.shared.overflow.push(task);
+        }
+        self.shared.sleep.work_came();
+    }
+
+    /// Puts a woken task before all others, because what it needs is in this worker's cache; the one that was there
+    /// before goes to the end of the queue. Only a future may do that, since it will soon be done with its step: a
+    /// closure may go on for long, and nobody else sees what comes next here.
+    pub(crate) fn push_woken(&self, job: Job) {
+        let displaced = if token::runs_future() { self.next.replace(Some(job)) } else { Some(job) };
+        if let Some(job) = displaced {
+            self.push_own(Task::new(job));
+        }
+    }
+
+    /// Puts what comes next where others see it.
+    fn share_next(&self) {
+        if let Some(job) = self.next.take() {
+            self.push_own(Task::new(job));
+        }
+    }
+
+    fn call(&self, hook: Option<&Hook>) {
+        let Some(hook) = hook else { return };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| hook.call(self.number))) {
+            drop_panic(payload);
+            self.shared.crew.hook_panicked();
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Where a worker looks for its next task: its own queue, its inbox, the shared lanes, then the others' queues.
+//!
+//! Own work first keeps a task's data warm. Every 64th look goes to the shared lanes or to the inbox first, so that a
+//! worker that feeds itself cannot starve those who submit from outside; and a task that comes next because it was
+//! just woken may do so three times in a row at most, so that two tasks that wake each other cannot starve the rest
+//! of the queue.
+//!
+//! Robbing others is part of the search (`park.rs`), where at most half of the workers are at once.
+
+use super::Worker;
+use crate::counters::bump;
+use crate::job::Job;
+use crate::task::Task;
+use millpond_queue::Steal;
+
+/// One look in so many begins elsewhere than at this worker's own queue.
+const OTHERS_FIRST_EVERY: u32 = 64;
+/// So often in a row a woken task may come before the others.
+const NEXT_IN_A_ROW_MAX: u32 = 3;
+
+impl Worker {
+    /// Does `found` with the next task from this worker's own places or from the shared ones.
+    ///
+    /// A task is seven words. What is to be done with it is done where it was found, because handing it up from place
+    /// to place would cost more than finding it.
+    #[inline(always)]
+    pub(super) fn find<R>(&self, found: impl FnOnce(Task) -> R) -> Option<R> {
+        let tick = self.tick.get().wrapping_add(1);
+        self.tick.set(tick);
+        if tick.is_multiple_of(OTHERS_FIRST_EVERY)
+            && let Some(task) = self.find_among_others(tick)
+        {
+            return Some(found(task));
+        }
+        if let Some(job) = self.find_next() {
+            return Some(found(Task::new(job)));
+        }
+        // A glance first: taking from an empty queue also tidies up behind thieves, which need not be done every
+        // time.
+        if !self.own.is_empty()
+            && let Some(task) = self.own.pop_oldest()
+        {
+            return Some(found(task));
+        }
+        if !self.seat.inbox.seems_empty()
+            && let Ok(claimed) = self.seat.inbox.try_claim()
+        {
+            return Some(found(claimed.take()));
+        }
+        // Woken tasks that found every queue full have waited longest.
+        if let Some(task) = self.shared.overflow.pop() {
+            return Some(found(task));
+        }
+        let claimed = self.shared.lanes.claim(&self.turn)?;
+        Some(found(claimed.take()))
+    }
+
+    /// The places that a worker with work of its own would not come to: mostly the shared ones, now and then its
+    /// inbox.
+    #[cold]
+    fn find_among_others(&self, tick: u32) -> Option<Task> {
+        match (tick / OTHERS_FIRST_EVERY) % 4 {
+            0 => self.seat.inbox.try_dequeue().ok(),
+            _ => self.shared.overflow.pop().or_else(|| Some(self.shared.lanes.claim(&self.turn)?.take())),
+        }
+    }
+
+    #[inline(always)]
+    fn find_next(&self) -> Option<Job> {
+        let job = self.next.take()?;
+        let in_a_row = self.next_in_a_row.get();
+        if in_a_row < NEXT_IN_A_ROW_MAX {
+            self.next_in_a_row.set(in_a_row + 1);
+            return Some(job);
+        }
+        // It has had its turns: it goes to the end of the queue, and the oldest comes first.
+        self.next_in_a_row.set(0);
+        if self.own.is_empty() {
+            return Some(job);
+        }
+        self.push_own(Task::new(job));
+        None
+    }
+
+    /// A half of a join that somebody offers, or else half of what waits in another worker's seat: one to run, the
+    /// rest into this worker's own queue.
+    pub(super) fn rob(&self) -> Option<Task> {
+        if let Some(fork) = self.shared.forks.pop() {
+            return Some(fork);
+        }
+        let seats = self.shared.seats_used();
+        let first = self.next_random() as usize % seats.max(1);
+        (first..seats)
+            .chain(0..first)
+            .filter(|&victim| victim != self.number)
+            .find_map(|victim| self.rob_seat(victim))
+    }
+
+    fn rob_seat(&self, victim: usize) -> Option<Task> {
+        let seat = self.shared.seat(victim);
+        while !seat.stealer.is_empty() {
+            match seat.stealer.steal_batch_and_pop(&self.own) {
+                Steal::Success(task) => {
+                    bump(&self.counters().stolen, 1 + self.own.len() as u64);
+                    return Some(task);
+                }
+                Steal::Retry => std::hint::spin_loop(),
+                Steal::Empty => break,
+            }
+        }
+        let inbox = &seat.inbox;
+        if inbox.is_empty() { None } else { inbox.try_dequeue().ok() }
+    }
+
+    /// Xorshift: cheap, and good enough to keep thieves apart.
+    fn next_random(&self) -> u32 {
+        let mut random = self.random.get();
+        random ^= random << 13;
+        random ^= random >> 17;
+        random ^= random << 5;
+        self.random.set(random);
+        random
+    }
+}

@@ -1,0 +1,153 @@
+//! What a worker does when its own places are empty: it searches for a bounded while, then sleeps.
+//!
+//! Searching costs a processor, so at most half of the workers do it, and only for [`spin`](crate::PoolConfig::spin).
+//! It pays because waking a sleeper costs the submitter a system call, many times what a task costs. A searcher
+//! offers its processor to others now and then: on a busy machine whoever is to submit may be waiting for it.
+//!
+//! Not here: the protocol of falling asleep and waking (`sleep.rs`, `SLEEP.md`).
+
+use super::{Standing, Worker};
+use crate::counters::bump;
+use crate::shared::attention;
+use crate::task::Task;
+use std::time::{Duration, Instant};
+
+/// Pauses of the processor between two looks.
+const PAUSES: u32 = 8;
+/// After so many looks the processor is offered to others, and the clock is read.
+const LOOKS_PER_YIELD: u32 = 16;
+/// A worker that nobody can stand in for looks this often whether there is something it could run meanwhile.
+const UNRELIEVED_WAIT: Duration = Duration::from_millis(1);
+
+impl Worker {
+    /// Finds a task elsewhere and runs it, or sleeps until there may be one.
+    #[cold]
+    pub(super) fn search_or_sleep(&self) {
+        let sleep = &self.shared.sleep;
+        let started = Instant::now();
+        // While nobody sleeps there is nobody to be spared a wake-up, so the search need not be announced.
+        let mut looked = self.search(started, || sleep.asleep() > 0);
+        let mut searches = false;
+        if let Looked::Elsewhere = looked {
+            searches = sleep.start_search((self.shared.crew.wanted() / 2).max(1));
+            looked = if searches { self.search(started, || false) } else { Looked::InVain };
+        }
+        loop {
+            match looked {
+                Looked::Found(task) => {
+                    self.end_search(searches);
+                    return self.run(task);
+                }
+                _ if self.shared.calls_worker(self.number) => return self.end_search(searches),
+                _ => self.sleep(searches),
+            }
+            // Whoever rises is searching.
+            searches = true;
+            looked = self.search(Instant::now(), || false);
+        }
+    }
+
+    fn end_search(&self, searches: bool) {
+        if searches {
+            self.shared.sleep.end_search(|| self.shared.anything_waits());
+        }
+    }
+
+    /// Sleeps until somebody wakes this worker, unless there is something to do after all.
+    fn sleep(&self, searches: bool) {
+        let shared = &self.shared;
+        // It is empty; a take gives back the memory of a burst.
+        if let Some(task) = self.own.pop_oldest() {
+            self.push_own(task);
+        }
+        let anything_waits = || shared.anything_waits() || shared.calls_worker(self.number);
+        shared.sleep.park(self.number, searches, anything_waits, || {
+            bump(&self.counters().sleeps, 1);
+            if shared.attention() & attention::DRAINING != 0 {
+                shared.crew.tell_drainers();
+            }
+        });
+    }
+
+    /// Looks everywhere, again and again, until the configured time is over; at least once.
+    fn search(&self, started: Instant, elsewhere: impl Fn() -> bool) -> Looked {
+        loop {
+            for _ in 0..LOOKS_PER_YIELD {
+                if self.shared.calls_worker(self.number) {
+                    return Looked::InVain;
+                }
+                if let Some(task) = self.find(|task| task).or_else(|| self.rob()) {
+                    return Looked::Found(task);
+                }
+                if elsewhere() {
+                    return Looked::Elsewhere;
+                }
+                for _ in 0..PAUSES {
+                    std::hint::spin_loop();
+                }
+            }
+            if started.elapsed() >= self.shared.config.spin {
+                return Looked::InVain;
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// How a search ended.
+enum Looked {
+    Found(Task),
+    InVain,
+    /// It should go on in another way.
+    Elsewhere,
+}
+
+/// Waiting for something other than work.
+impl Worker {
+    /// Runs `wait` while another worker stands in for this one, if there may be one more.
+    pub(crate) fn stand_still<R>(&self, wait: impl FnOnce() -> R) -> R {
+        if self.standing.get() != Standing::No {
+            return wait();
+        }
+        self.share_next();
+        let standing = self.shared.crew.stand_still(&self.shared, true);
+        let relieved = standing.as_ref().is_some_and(|standing| standing.relieved);
+        let _before = self.note_standing(if relieved { Standing::Relieved } else { Standing::Unrelieved });
+        wait()
+    }
+
+    /// As `stand_still`, for one wait in a loop that looks again. If nobody can stand in for this worker, it runs a
+    /// task itself instead of waiting, since what it waits for may hang on it; unless the caller would not wait for
+    /// that.
+    pub(crate) fn wait_once(&self, may_run: bool, wait: impl FnOnce(Option<Duration>)) {
+        if self.standing.get() == Standing::Relieved {
+            return wait(None);
+        }
+        self.share_next();
+        if self.standing.get() == Standing::No
+            && let Some(_standing) = self.shared.crew.stand_still(&self.shared, false)
+        {
+            let _before = self.note_standing(Standing::Relieved);
+            return wait(None);
+        }
+        if !may_run {
+            return wait(None);
+        }
+        let task = if self.may_go_deeper() { self.find(|task| task).or_else(|| self.rob()) } else { None };
+        match task {
+            Some(task) => self.run_inside(task),
+            None => wait(Some(UNRELIEVED_WAIT)),
+        }
+    }
+
+    fn note_standing(&self, standing: Standing) -> impl Drop + '_ {
+        /// Puts back what was there, also when the wait unwinds.
+        struct Before<'a>(&'a Worker, Standing);
+        impl Drop for Before<'_> {
+            fn drop(&mut self) {
+                self.0.standing.set(self.1);
+            }
+        }
+        Before(self, self.standing.replace(standing))
+    }
+}

@@ -1,0 +1,56 @@
+//! What a worker does with a task it has found: runs it, and counts how it ended.
+//!
+//! A task may run inside another: one that waits runs what it waits for, and one that submits to a full pool runs
+//! what it could not submit. `depth` counts how many are on this stack, so that the second cannot go on for ever.
+
+use super::Worker;
+use crate::counters::bump;
+use crate::task::Task;
+use crate::token;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// So many tasks deep a submitter may run its task in place; beyond, a full pool refuses.
+const IN_PLACE_DEPTH_MAX: u32 = 16;
+/// So many tasks deep a worker that waits runs others meanwhile.
+const MEANWHILE_DEPTH_MAX: u32 = 64;
+
+impl Worker {
+    /// Runs a task of which this worker knows that it runs no other.
+    #[inline(always)]
+    pub(super) fn run(&self, task: Task) {
+        self.counters().busy.store(1, Relaxed);
+        self.run_and_count(task);
+        self.counters().busy.store(0, Relaxed);
+    }
+
+    /// Runs a task inside another, which waits for something meanwhile. It is none of that one's business whether
+    /// this one is cancelled, nor the other way round.
+    pub(crate) fn run_inside(&self, task: Task) {
+        let _alone = token::leave();
+        self.depth.set(self.depth.get() + 1);
+        self.run_and_count(task);
+        self.depth.set(self.depth.get() - 1);
+    }
+
+    /// Whether there may be one more task on this stack, of those that a waiting worker runs meanwhile.
+    pub(super) fn may_go_deeper(&self) -> bool {
+        self.depth.get() < MEANWHILE_DEPTH_MAX
+    }
+
+    #[inline(always)]
+    fn run_and_count(&self, task: Task) {
+        if let Some(ending) = task.run().ending() {
+            self.counters().ended(ending);
+        }
+    }
+
+    /// Runs a task that no queue had room for, unless too many are on this stack already.
+    pub(crate) fn run_in_place(&self, task: Task) -> Result<(), Task> {
+        if self.depth.get() >= IN_PLACE_DEPTH_MAX {
+            return Err(task);
+        }
+        bump(&self.counters().ran_in_place, 1);
+        self.run_inside(task);
+        Ok(())
+    }
+}

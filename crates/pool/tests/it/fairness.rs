@@ -1,0 +1,196 @@
+//! Nobody starves: what was taken in has its turn, also while a worker has other work without end.
+//!
+//! Each test makes an endless supply in one place and puts one task in another. The supply ends when that task has
+//! run, or after so many rounds that it plainly never will.
+//!
+//! Not here: lanes of priority (`options.rs`).
+
+use crate::busy::{Busy, pool, small_pool};
+use crate::eventually::{eventually, promptly};
+use crate::futures::Door;
+use millpond::{PoolHandle, TaskOptions, yield_now};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+/// So many other tasks may come first. Far more than any written bound, and done in a moment.
+const PLENTY: usize = 50_000;
+
+/// Whether the task that waits has had its turn, and how many came before.
+#[derive(Clone, Default)]
+struct Supply {
+    over: Arc<AtomicBool>,
+    rounds: Arc<AtomicUsize>,
+}
+
+impl Supply {
+    /// Whether another round is due.
+    fn goes_on(&self) -> bool {
+        self.rounds.fetch_add(1, Relaxed);
+        !self.is_over()
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Relaxed) || self.rounds.load(Relaxed) > PLENTY
+    }
+
+    /// What the task that waits does when it has its turn.
+    fn end(&self) -> usize {
+        self.over.store(true, Relaxed);
+        self.rounds.load(Relaxed)
+    }
+
+    /// A task that follows itself in its worker's own queue.
+    fn feed_itself(self, pool: PoolHandle) {
+        if self.goes_on() {
+            let again = pool.clone();
+            pool.spawn(move || self.feed_itself(again)).unwrap();
+        }
+    }
+
+    /// A thread outside of the pool that spawns without end. Each of its tasks ends only when the next one waits, so
+    /// that the shared queue is never empty when a worker looks.
+    fn feed_the_lane(self, pool: PoolHandle) -> thread::JoinHandle<()> {
+        thread::spawn(move || {
+            let queued = Arc::new(AtomicUsize::new(0));
+            let mut number = 0;
+            while self.goes_on() {
+                number += 1;
+                let (supply, queued_now) = (self.clone(), Arc::clone(&queued));
+                let until_the_next_waits = move || {
+                    while queued_now.load(Relaxed) <= number && !supply.is_over() {
+                        thread::yield_now();
+                    }
+                };
+                pool.spawn(until_the_next_waits).unwrap();
+                queued.store(number, Relaxed);
+            }
+        })
+    }
+}
+
+#[test]
+fn a_worker_that_feeds_itself_looks_at_the_shared_queue_now_and_then() {
+    promptly("the task from outside has its turn", || {
+        let (pool, supply) = (pool(1), Supply::default());
+        let busy = Busy::one(&pool);
+        let (feeds, handle) = (supply.clone(), pool.handle());
+        pool.spawn(move || feeds.feed_itself(handle)).unwrap();
+        let waits = pool.submit(move || supply.end()).unwrap();
+        busy.release();
+        assert!(waits.wait().unwrap() < 1000);
+    });
+}
+
+#[test]
+fn a_worker_that_feeds_itself_looks_into_its_inbox_now_and_then() {
+    promptly("the task with an affinity key has its turn", || {
+        let (pool, supply) = (pool(1), Supply::default());
+        let busy = Busy::one(&pool);
+        let (feeds, handle) = (supply.clone(), pool.handle());
+        pool.spawn(move || feeds.feed_itself(handle)).unwrap();
+        let key = TaskOptions { affinity: Some(7), ..TaskOptions::default() };
+        // Behind the task that feeds itself: by the time it is looked for, the worker's own queue is never empty.
+        let (told, tells) = mpsc::channel();
+        let inner = pool.handle();
+        let opens = supply.clone();
+        pool.spawn(move || {
+            let ticket = inner.with(&key).submit(move || opens.end()).unwrap();
+            told.send(ticket).unwrap();
+        })
+        .unwrap();
+        busy.release();
+        assert!(tells.recv().unwrap().wait().unwrap() < PLENTY);
+    });
+}
+
+#[test]
+fn futures_that_wake_each_other_leave_turns_to_closures() {
+    promptly("the closure has its turn", || {
+        let (pool, supply) = (pool(1), Supply::default());
+        let busy = Busy::one(&pool);
+        let yielding: Vec<_> = (0..2)
+            .map(|_| {
+                let supply = supply.clone();
+                let future = async move {
+                    while supply.goes_on() {
+                        yield_now().await;
+                    }
+                };
+                pool.spawn_async(future).unwrap()
+            })
+            .collect();
+        let closure = pool.submit(move || supply.end()).unwrap();
+        busy.release();
+        assert!(closure.wait().unwrap() < 1000);
+        yielding.into_iter().for_each(|ticket| ticket.wait().unwrap());
+    });
+}
+
+#[test]
+fn two_futures_that_play_ping_pong_leave_turns_to_others() {
+    promptly("the closure has its turn", || {
+        let (pool, supply) = (pool(1), Supply::default());
+        let busy = Busy::one(&pool);
+        let (there, back) = (tokio::sync::mpsc::channel(1), tokio::sync::mpsc::channel(1));
+        let play = |to: tokio::sync::mpsc::Sender<()>,
+                    mut from: tokio::sync::mpsc::Receiver<()>,
+                    supply: Supply| async move {
+            while supply.goes_on() && to.send(()).await.is_ok() && from.recv().await.is_some() {}
+        };
+        let ping = pool.spawn_async(play(there.0, back.1, supply.clone())).unwrap();
+        let pong = pool.spawn_async(play(back.0, there.1, supply.clone())).unwrap();
+        let closure = pool.submit(move || supply.end()).unwrap();
+        busy.release();
+        assert!(closure.wait().unwrap() < 1000);
+        ping.wait().unwrap();
+        pong.wait().unwrap();
+    });
+}
+
+#[test]
+fn a_future_woken_while_every_queue_is_full_has_its_turn_although_they_stay_so() {
+    promptly("the woken future has its turn", || {
+        let (pool, supply, door) = (small_pool(1, 1), Supply::default(), Arc::new(Door::default()));
+        let (waits, ends) = (Arc::clone(&door), supply.clone());
+        let future = pool.spawn_async(async move {
+            waits.pass().await;
+            ends.end()
+        });
+        door.until_somebody_waits();
+        let busy = Busy::one(&pool);
+        let feeder = supply.feed_the_lane(pool.handle());
+        eventually("the lane is full", || pool.metrics().tasks_waiting == 1);
+        door.open();
+        busy.release();
+        assert!(future.unwrap().wait().unwrap() < PLENTY);
+        feeder.join().unwrap();
+    });
+}
+
+#[test]
+fn what_a_retired_worker_left_has_its_turn_although_the_others_stay_busy() {
+    promptly("the task in the retired worker's queue has its turn", || {
+        let (pool, supply) = (pool(2), Supply::default());
+        // The worker in the highest seat is the one to retire, so the other is kept busy.
+        let (mut stays, others): (Vec<_>, Vec<_>) =
+            Busy::many(&pool, 2).into_iter().partition(|busy| busy.thread.ends_with("-0"));
+        drop(others);
+        let (go_on, told) = mpsc::channel::<()>();
+        let (left_behind, leaves) = mpsc::channel();
+        let (handle, ends) = (pool.handle(), supply.clone());
+        let retires = pool.submit(move || {
+            left_behind.send(handle.submit(move || ends.end()).unwrap()).unwrap();
+            told.recv().unwrap();
+        });
+        let left_behind = leaves.recv().unwrap();
+        let feeder = supply.feed_the_lane(pool.handle());
+        pool.resize(1).unwrap();
+        go_on.send(()).unwrap();
+        retires.unwrap().wait().unwrap();
+        eventually("it retires", || pool.metrics().workers_running == 1);
+        stays.remove(0).release();
+        assert!(left_behind.wait().unwrap() < PLENTY);
+        feeder.join().unwrap();
+    });
+}

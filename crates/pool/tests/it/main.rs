@@ -1,0 +1,34 @@
+//! The promises of the public interface, kept by real threads: one module per theme.
+//!
+//! Nobody sleeps to let another thread get somewhere: `eventually` waits for the condition itself, and `promptly`
+//! ends a test that hangs, both with a deadline far beyond what is needed. A worker that must be out of the way is
+//! kept busy (`busy.rs`), so that what waits behind it is known exactly.
+//!
+//! Not here: interleavings (`src/*_model.rs`), memory (`tests/memory.rs`), random load (`tests/stress.rs`).
+
+#![cfg(not(any(loom, shuttle)))]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod affinity;
+mod bad_input;
+mod busy;
+mod cancel;
+mod crew;
+mod drain;
+mod eventually;
+mod fairness;
+mod futures;
+mod join;
+mod life;
+mod metrics;
+mod nesting;
+mod options;
+mod own_pool;
+mod panics;
+mod reactors;
+mod scope;
+mod stop;
+mod submit;
+mod tickets;
+mod time;
+mod witness;

@@ -1,0 +1,308 @@
+//! Scopes: tasks that borrow are over when the scope returns, whatever happens to them or to the pool meanwhile.
+//!
+//! Everything unsafe about a scope rests on that. So each way a task can miss its worker is tried here: a full
+//! pool, a closed one, a purge, a stop, a panic; and each time what was borrowed is used afterwards.
+
+use crate::busy::{Busy, lone_worker, pool, small_pool, start, thread_name, until_asleep};
+use crate::eventually::{eventually, promptly};
+use crate::witness::add;
+use millpond::{PoolConfig, Priority};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+#[test]
+fn tasks_borrow_from_around_the_scope_and_are_over_when_it_returns() {
+    promptly("the scope returns", || {
+        let pool = pool(2);
+        let mut numbers = vec![0_usize; 10_000];
+        let returned = pool.scope(|scope| {
+            for (place, number) in numbers.iter_mut().enumerate() {
+                scope.spawn(move || *number = place + 1);
+            }
+            "returned"
+        });
+        assert_eq!(returned, "returned");
+        assert!(numbers.iter().enumerate().all(|(place, &number)| number == place + 1));
+        assert_eq!(pool.scope(|_| 7), 7, "a scope may be empty");
+    });
+}
+
+#[test]
+fn tasks_of_a_scope_may_spawn_into_it() {
+    promptly("the scope returns", || {
+        let (pool, count) = (pool(2), AtomicUsize::new(0));
+        pool.scope(|scope| {
+            for _ in 0..10 {
+                scope.spawn(|| {
+                    for _ in 0..10 {
+                        scope.spawn(|| {
+                            scope.spawn(|| add(&count, 1));
+                            count.fetch_add(1, Relaxed);
+                        });
+                    }
+                });
+            }
+        });
+        assert_eq!(count.load(Relaxed), 200);
+    });
+}
+
+#[test]
+fn a_scope_runs_in_place_what_a_full_pool_refuses() {
+    promptly("the scope returns although no worker comes", || {
+        let pool = small_pool(1, 4);
+        let busy = Busy::one(&pool);
+        (0..4).for_each(|_| pool.spawn(|| ()).unwrap());
+        let mut names = vec![String::new(); 3];
+        pool.scope(|scope| names.iter_mut().for_each(|name| scope.spawn(move || *name = thread_name())));
+        assert!(names.iter().all(|name| *name == thread_name()), "{names:?}");
+        busy.release();
+    });
+}
+
+#[test]
+fn a_scope_runs_in_place_what_a_closed_pool_refuses() {
+    let pool = pool(1);
+    let handle = pool.handle();
+    drop(pool);
+    let mut sum = 0;
+    handle.scope(|scope| scope.spawn(|| sum += 1));
+    assert_eq!(sum, 1);
+    assert_eq!(handle.inside(|| 5), 5);
+    assert_eq!(handle.join(|| 1, || 2), (1, 2));
+}
+
+#[test]
+fn a_scope_on_a_worker_runs_its_own_tasks() {
+    promptly("the scope returns with one worker", || {
+        let pool = lone_worker(16);
+        let handle = pool.handle();
+        let sum = pool.submit(move || {
+            let sum = AtomicUsize::new(0);
+            handle.scope(|scope| {
+                (1..=10).for_each(|number| {
+                    scope.spawn({
+                        let sum = &sum;
+                        move || add(&sum, number)
+                    })
+                })
+            });
+            sum.into_inner()
+        });
+        assert_eq!(sum.unwrap().wait().unwrap(), 55);
+    });
+}
+
+#[test]
+fn a_scope_on_a_lone_worker_runs_also_what_went_to_the_shared_queue() {
+    promptly("the scope's tasks behind the worker's own queue are run", || {
+        // The worker's own queue holds 64; the others wait in the lane, and nobody else can come for them.
+        let pool = lone_worker(1024);
+        let handle = pool.handle();
+        let count = pool.submit(move || {
+            let count = AtomicUsize::new(0);
+            handle.scope(|scope| (0..200).for_each(|_| scope.spawn(|| add(&count, 1))));
+            count.into_inner()
+        });
+        assert_eq!(count.unwrap().wait().unwrap(), 200);
+    });
+}
+
+#[test]
+fn a_scope_on_a_lone_worker_runs_also_its_tasks_with_a_priority() {
+    promptly("the scope's urgent task is run", || {
+        let pool = lone_worker(1024);
+        let handle = pool.handle();
+        let count = pool.submit(move || {
+            let count = AtomicUsize::new(0);
+            handle.scope(|scope| {
+                for priority in Priority::ALL {
+                    scope.spawn_with(priority, || add(&count, 1));
+                }
+            });
+            count.into_inner()
+        });
+        assert_eq!(count.unwrap().wait().unwrap(), 3);
+    });
+}
+
+#[test]
+fn scopes_nest_on_one_worker() {
+    promptly("the scopes return", || {
+        fn nest(pool: &millpond::PoolHandle, depth: usize, count: &AtomicUsize) {
+            count.fetch_add(1, Relaxed);
+            if depth > 0 {
+                pool.scope(|scope| (0..3).for_each(|_| scope.spawn(|| nest(pool, depth - 1, count))));
+            }
+        }
+        let (pool, count) = (lone_worker(4), AtomicUsize::new(0));
+        pool.scope(|scope| scope.spawn(|| nest(&pool, 5, &count)));
+        assert_eq!(count.into_inner(), 1 + 3 + 9 + 27 + 81 + 243);
+    });
+}
+
+#[test]
+fn a_purged_task_of_a_scope_is_run_by_the_scopes_own_thread() {
+    promptly("the scope returns", || {
+        let pool = pool(1);
+        let busy = Busy::one(&pool);
+        let (mut first, mut second) = (String::new(), String::new());
+        pool.scope(|scope| {
+            scope.spawn(|| first = thread_name());
+            scope.spawn(|| second = thread_name());
+            let purged = pool.purge();
+            assert_eq!(purged.waiting, 0);
+        });
+        assert_eq!((first, second), (thread_name(), thread_name()));
+        busy.release();
+    });
+}
+
+#[test]
+fn tasks_of_a_scope_are_counted_once_wherever_they_run() {
+    promptly("the scope returns", || {
+        let pool = small_pool(1, 4);
+        pool.scope(|scope| (0..4).for_each(|_| scope.spawn(|| ())));
+        eventually("they are counted on the worker", || pool.metrics().completed == 4);
+        let busy = Busy::one(&pool);
+        pool.scope(|scope| {
+            (0..4).for_each(|_| scope.spawn(|| ()));
+            pool.purge();
+        });
+        assert_eq!(pool.metrics().completed, 8, "handed back by a purge");
+        assert_eq!(pool.metrics().cancelled, 0, "they were run after all");
+        (0..4).for_each(|_| pool.spawn(|| ()).unwrap());
+        pool.scope(|scope| scope.spawn(|| ()));
+        assert_eq!(pool.metrics().completed, 9, "refused by a full pool");
+        busy.release();
+    });
+}
+
+#[test]
+fn a_scope_that_waits_while_its_pool_stops_returns_with_everything_done() {
+    promptly("the scope returns", || {
+        let pool = pool(1);
+        let (handle, busy) = (pool.handle(), Busy::one(&pool));
+        let (spawned, spawns) = mpsc::channel();
+        let scope = thread::spawn(move || {
+            let count = AtomicUsize::new(0);
+            handle.scope(|scope| {
+                (0..100).for_each(|_| scope.spawn(|| add(&count, 1)));
+                spawned.send(()).unwrap();
+            });
+            count.into_inner()
+        });
+        spawns.recv().unwrap();
+        let stopping = thread::spawn(move || drop(pool));
+        assert_eq!(scope.join().unwrap(), 100, "before the busy worker was let go");
+        busy.release();
+        stopping.join().unwrap();
+    });
+}
+
+#[test]
+fn a_panic_in_a_task_is_raised_by_the_scope_after_all_tasks_are_over() {
+    let pool = pool(2);
+    let others = AtomicUsize::new(0);
+    let raised = catch_unwind(AssertUnwindSafe(|| {
+        pool.scope(|scope| {
+            scope.spawn(|| resume_unwind(Box::new("one of them")));
+            (0..100).for_each(|_| scope.spawn(|| add(&others, 1)));
+        });
+    }));
+    assert_eq!(raised.unwrap_err().downcast_ref(), Some(&"one of them"));
+    assert_eq!(others.into_inner(), 100);
+    assert_eq!(pool.metrics().panicked, 1);
+    assert_eq!(pool.submit(|| 1).unwrap().wait().unwrap(), 1, "the workers live on");
+}
+
+#[test]
+fn a_panic_in_the_body_is_raised_after_all_tasks_are_over() {
+    promptly("the scope returns", || {
+        let pool = pool(1);
+        let busy = Busy::one(&pool);
+        let (ran, thread) = (Arc::new(AtomicUsize::new(0)), thread::current());
+        let told = Arc::clone(&ran);
+        let release = thread::spawn(move || {
+            assert_eq!(told.load(Relaxed), 0);
+            busy.release();
+        });
+        let raised = catch_unwind(AssertUnwindSafe(|| {
+            pool.scope(|scope| {
+                scope.spawn(|| add(&ran, 1));
+                scope.spawn(|| resume_unwind(Box::new("of a task")));
+                thread.unpark();
+                resume_unwind(Box::new("of the body"))
+            })
+        }));
+        assert_eq!(raised.unwrap_err().downcast_ref(), Some(&"of the body"));
+        assert_eq!(ran.load(Relaxed), 1);
+        release.join().unwrap();
+    });
+}
+
+#[test]
+fn a_scope_survives_payloads_that_panic_when_dropped() {
+    struct Spiteful;
+    impl Drop for Spiteful {
+        fn drop(&mut self) {
+            if !thread::panicking() {
+                resume_unwind(Box::new("again"));
+            }
+        }
+    }
+    promptly("the scope returns", || {
+        let pool = pool(1);
+        let raised = catch_unwind(AssertUnwindSafe(|| {
+            pool.scope(|scope| {
+                scope.spawn(|| resume_unwind(Box::new("the first")));
+                scope.spawn(|| resume_unwind(Box::new(Spiteful)));
+            });
+        }));
+        assert!(raised.is_err());
+        std::mem::forget(raised);
+        assert_eq!(pool.submit(|| 1).unwrap().wait().unwrap(), 1);
+    });
+}
+
+#[test]
+fn a_scope_of_another_pools_task_does_not_hold_up_its_worker() {
+    promptly("both pools go on", || {
+        let (outer, inner) = (pool(1), pool(1));
+        let (there, back) = (inner.handle(), outer.handle());
+        let result = outer.submit(move || {
+            let mut result = 0;
+            there.scope(|scope| scope.spawn(|| result = back.submit(|| 7).unwrap().wait().unwrap()));
+            result
+        });
+        assert_eq!(result.unwrap().wait().unwrap(), 7);
+    });
+}
+
+#[test]
+fn inside_runs_on_a_worker_and_there_it_is_a_plain_call() {
+    let pool = start(PoolConfig { workers: 1, name: "mill".to_owned(), ..PoolConfig::default() });
+    until_asleep(&pool);
+    let handle = pool.handle();
+    let borrowed = String::from("borrowed");
+    let (outer, inner) = pool.inside(|| (thread_name() + &borrowed, handle.inside(thread_name)));
+    assert_eq!((outer.as_str(), inner.as_str()), ("mill-0borrowed", "mill-0"));
+}
+
+#[test]
+fn a_scope_shows_how_many_of_its_tasks_are_not_over() {
+    let pool = pool(1);
+    let busy = Busy::one(&pool);
+    pool.scope(|scope| {
+        scope.spawn(|| ());
+        scope.spawn(|| ());
+        // Its own body is one of them.
+        assert!(format!("{scope:?}").contains("pending: 3"), "{scope:?}");
+        busy.release();
+        eventually("the tasks are over", || format!("{scope:?}").contains("pending: 1"));
+    });
+    assert!(pool.drain(Duration::MAX).is_finished());
+}

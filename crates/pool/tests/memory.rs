@@ -1,0 +1,177 @@
+//! What a pool allocates: nothing for a small closure, one block for a task with a ticket, and a burst leaves
+//! nothing.
+//!
+//! Every allocation of this process goes through an allocator that counts. The counts are of the whole process,
+//! since a task is made on one thread and freed on another; so there is one test here, and its steps come one after
+//! the other.
+//!
+//! Not here: what the queues themselves cost (`tests/memory.rs` of millpond-queue).
+
+#![cfg(not(any(loom, shuttle)))]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use millpond::{Pool, PoolConfig, yield_now};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// The system's allocator, with a count of what is done.
+struct Counting;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+static BYTES: AtomicIsize = AtomicIsize::new(0);
+
+fn count(allocations: usize, bytes: isize) {
+    ALLOCATIONS.fetch_add(allocations, Relaxed);
+    BYTES.fetch_add(bytes, Relaxed);
+}
+
+// SAFETY: every call is handed to the system's allocator with its arguments unchanged, and counting neither
+// allocates nor panics.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(1, layout.size() as isize);
+        // SAFETY: the caller's promises about the layout are those that `System` asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(1, layout.size() as isize);
+        // SAFETY: the caller's promises about the layout are those that `System` asks for.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        count(0, -(layout.size() as isize));
+        // SAFETY: the block came from one of the calls here, hence from `System`, with this layout.
+        unsafe { System.dealloc(block, layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(1, size as isize - layout.size() as isize);
+        // SAFETY: the block came from one of the calls here, hence from `System`, with this layout.
+        unsafe { System.realloc(block, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const TASKS: usize = 1000;
+
+/// How often `work` allocates, on all threads, until the pool has come to rest.
+fn allocations_of(pool: &Pool, work: impl FnOnce()) -> usize {
+    until_at_rest(pool);
+    let before = ALLOCATIONS.load(Relaxed);
+    work();
+    wait_without_allocating(pool);
+    ALLOCATIONS.load(Relaxed) - before
+}
+
+/// The metrics are a list and so allocate; here they are asked for only when the count has been taken, or before.
+fn until_at_rest(pool: &Pool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while pool.metrics().workers_asleep < pool.metrics().workers_wanted || pool.metrics().tasks_waiting > 0 {
+        assert!(Instant::now() < deadline, "the pool does not come to rest");
+        std::thread::yield_now();
+    }
+}
+
+/// One more small closure behind the others, on the only worker: when it has run, all have.
+fn wait_without_allocating(pool: &Pool) {
+    static RAN: AtomicUsize = AtomicUsize::new(0);
+    let before = RAN.load(Relaxed);
+    pool.spawn(|| drop_number(RAN.fetch_add(1, Relaxed))).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while RAN.load(Relaxed) == before {
+        assert!(Instant::now() < deadline, "the last closure does not run");
+        std::thread::yield_now();
+    }
+}
+
+fn drop_number(_: usize) {}
+
+fn spawn_with<const WORDS: usize>(pool: &Pool) -> usize {
+    let words = [1_u64; WORDS];
+    allocations_of(pool, || {
+        for _ in 0..TASKS {
+            pool.spawn(move || drop_number(black_box(words).len())).unwrap();
+        }
+    })
+}
+
+#[test]
+fn a_pool_allocates_only_what_it_must() {
+    let pool = Pool::start(PoolConfig { workers: 1, ..PoolConfig::default() }).unwrap();
+    // What is made on first use is made.
+    spawn_with::<1>(&pool);
+    from_inside(&pool);
+    pool.submit(|| ()).unwrap().wait().unwrap();
+
+    assert_eq!(spawn_with::<0>(&pool), 0, "a closure without captures");
+    assert_eq!(spawn_with::<6>(&pool), 0, "a closure of 48 bytes");
+    assert_eq!(spawn_with::<7>(&pool), TASKS, "a larger one is one block");
+    assert!(from_inside(&pool) < 20, "from inside a task only the worker's own queue grows, by doubling");
+
+    let tickets = allocations_of(&pool, || {
+        for number in 0..TASKS {
+            assert_eq!(pool.submit(move || number).unwrap().wait().unwrap(), number);
+        }
+    });
+    assert_eq!(tickets, TASKS, "a task and its ticket are one block");
+    let futures = allocations_of(&pool, || {
+        for number in 0..TASKS {
+            let future = async move {
+                yield_now().await;
+                number
+            };
+            assert_eq!(pool.spawn_async(future).unwrap().wait().unwrap(), number);
+        }
+    });
+    // The list of those that live grows now and then, once for each of its parts.
+    assert!(
+        (TASKS..TASKS + 20).contains(&futures),
+        "a future, its wakers and its ticket are one block: {futures}"
+    );
+    a_burst_leaves_nothing(&pool);
+}
+
+/// How often small closures allocate that a task spawns.
+fn from_inside(pool: &Pool) -> usize {
+    let handle = pool.handle();
+    allocations_of(pool, || {
+        let spawns = move || {
+            for number in 0..TASKS {
+                handle.spawn(move || drop_number(black_box(number))).unwrap();
+            }
+        };
+        pool.spawn(spawns).unwrap();
+    })
+}
+
+/// Fills the pool with every kind of task and lets it run empty; then as many bytes are held as before.
+fn a_burst_leaves_nothing(pool: &Pool) {
+    let burst = || {
+        let held = Arc::new([0_u8; 1000]);
+        let tickets: Vec<_> = (0..500)
+            .map(|_| {
+                let held = Arc::clone(&held);
+                pool.submit(move || held.len()).unwrap()
+            })
+            .collect();
+        tickets.iter().step_by(2).for_each(|ticket| drop_answer(ticket.cancel()));
+        let futures: Vec<_> = (0..500).map(|_| pool.spawn_async(yield_now()).unwrap()).collect();
+        futures.into_iter().for_each(|future| future.wait().unwrap());
+        drop(tickets);
+        wait_without_allocating(pool);
+        until_at_rest(pool);
+        BYTES.load(Relaxed)
+    };
+    // Lists that grow keep their size, so the second burst finds what the first one left.
+    let (_, after_first, after_second) = (burst(), burst(), burst());
+    assert_eq!(after_second, after_first, "bytes that are held after one burst and after another");
+}
+
+fn drop_answer(_: millpond::CancelAnswer) {}
