@@ -1,15 +1,18 @@
 //! The shared queue: one bounded lane for each priority, where tasks from outside wait for any worker.
 //!
-//! Each lane is a `Gate`, so that a submitter can wait for room, and so that closing is exact: a task is either
-//! taken in before the close and will be seen to, or handed back. Which lane comes first follows the weights; the
-//! bound on starvation is that of `LanePattern`.
+//! Each lane is a `Gate`, so that a submitter can wait for room, and so that closing is exact: a task is either taken
+//! in before the close and will be seen to, or handed back. Which lane comes first follows the weights; the bound on
+//! starvation is that of `LanePattern`. A lane other than the normal one is made when its first task comes: few pools
+//! use them all, and each is as large as the capacity says.
 //!
 //! Not here: which queue a task goes to (`route.rs`).
 
 use crate::options::Priority;
+use crate::sync::full_fence;
 use crate::task::Task;
 use millpond_queue::{CapacityError, Claimed, Gate, GateConfig, GateStats, LanePattern, LaneTurn, Refusal};
 use std::cell::Cell;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// How long a submitter waits for room.
@@ -30,19 +33,26 @@ pub(crate) struct Turn {
 
 #[derive(Debug)]
 pub(crate) struct Lanes {
-    gates: [Gate<Task>; 3],
+    /// The normal one is always there.
+    gates: [OnceLock<Gate<Task>>; 3],
     pattern: LanePattern,
+    capacity: usize,
 }
 
 impl Lanes {
     pub(crate) fn new(capacity: usize, weights: [u32; 3]) -> Result<Self, CapacityError> {
-        let gate = || Gate::start(GateConfig { capacity, ..GateConfig::default() });
-        Ok(Self { gates: [gate()?, gate()?, gate()?], pattern: LanePattern::new(&weights) })
+        let lanes = Self { gates: Default::default(), pattern: LanePattern::new(&weights), capacity };
+        lanes.furnish(Priority::Normal)?;
+        Ok(lanes)
     }
 
     #[inline(always)]
     pub(crate) fn try_push(&self, priority: Priority, task: Task) -> Result<(), Refusal<Task>> {
-        self.gates[priority.lane()].try_enqueue(task)
+        match self.gate(priority) {
+            Some(gate) => gate.try_enqueue(task),
+            // There is no memory for the lane.
+            None => Err(Refusal::Full(task)),
+        }
     }
 
     /// Waits for room, and hands the task back as *full* when `otherwise` says that there is a place elsewhere.
@@ -53,12 +63,15 @@ impl Lanes {
         timeout: Option<Duration>,
         otherwise: impl Fn() -> bool,
     ) -> Result<(), Refusal<Task>> {
-        self.gates[priority.lane()].enqueue_unless(task, timeout, otherwise)
+        match self.gate(priority) {
+            Some(gate) => gate.enqueue_unless(task, timeout, otherwise),
+            None => Err(Refusal::TimedOut(task)),
+        }
     }
 
     /// Wakes one submitter that waits for room in a lane, because there is a place elsewhere.
     pub(crate) fn nudge(&self, priority: Priority) {
-        self.gates[priority.lane()].nudge();
+        self.made(priority).into_iter().for_each(Gate::nudge);
     }
 
     /// Claims the oldest task of the lane whose turn it is, or else of the most urgent lane that has one.
@@ -68,7 +81,7 @@ impl Lanes {
         let order = self.pattern.order(&mut lanes);
         turn.lanes.set(lanes);
         for lane in order {
-            let gate = &self.gates[lane];
+            let Some(gate) = self.gates[lane].get() else { continue };
             // Where the last task came from, more is on its way, and an attempt lingers for it (`Gate`); at the other
             // lanes a glance will do.
             if (lane == turn.warm.get() || !gate.seems_empty())
@@ -82,23 +95,62 @@ impl Lanes {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.gates.iter().all(Gate::is_empty)
+        self.all().all(Gate::is_empty)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.gates.iter().map(Gate::len).sum()
+        self.all().map(Gate::len).sum()
     }
 
-    /// Takes nothing more in. What was taken in can still be popped.
+    /// Takes nothing more in. What was taken in can still be claimed.
     pub(crate) fn close(&self) {
-        self.gates.iter().for_each(Gate::close);
+        // The normal lane first, by whose state one that is just being made is closed.
+        self.made(Priority::Normal).into_iter().for_each(Gate::close);
+        full_fence();
+        self.all().for_each(Gate::close);
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.gates[0].is_closed()
+        self.made(Priority::Normal).is_some_and(Gate::is_closed)
     }
 
     pub(crate) fn stats(&self, priority: Priority) -> GateStats {
-        self.gates[priority.lane()].stats()
+        self.made(priority).map_or_else(
+            || {
+                let mut unused = GateStats::default();
+                unused.capacity = self.capacity;
+                unused
+            },
+            Gate::stats,
+        )
+    }
+
+    fn made(&self, priority: Priority) -> Option<&Gate<Task>> {
+        self.gates[priority.lane()].get()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Gate<Task>> {
+        self.gates.iter().filter_map(OnceLock::get)
+    }
+
+    #[inline(always)]
+    fn gate(&self, priority: Priority) -> Option<&Gate<Task>> {
+        match self.made(priority) {
+            None => self.furnish(priority).ok(),
+            made => made,
+        }
+    }
+
+    #[cold]
+    fn furnish(&self, priority: Priority) -> Result<&Gate<Task>, CapacityError> {
+        let gate = Gate::start(GateConfig { capacity: self.capacity, ..GateConfig::default() })?;
+        // Should another have been quicker, its lane it is.
+        let gate = self.gates[priority.lane()].get_or_init(|| gate);
+        // Meets the fence in `close`: the lane is seen there, or sees that the normal one is closed.
+        full_fence();
+        if self.is_closed() {
+            gate.close();
+        }
+        Ok(gate)
     }
 }
