@@ -34,6 +34,11 @@ impl<F> SubmitError<F> {
         }
     }
 
+    /// The same answer without the task: an error that can go anywhere.
+    pub fn forget(self) -> SubmitError<()> {
+        self.map(drop)
+    }
+
     /// The same answer about something else.
     pub(crate) fn map<G>(self, change: impl FnOnce(F) -> G) -> SubmitError<G> {
         match self {
@@ -63,7 +68,9 @@ impl<F> fmt::Debug for SubmitError<F> {
 impl<F> fmt::Display for SubmitError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Full(_) => "pool is full; try again later or raise queue_capacity",
+            Self::Full(_) => {
+                "pool is full; try again later or raise queue_capacity (for futures also futures_max)"
+            }
             Self::TimedOut(_) => {
                 "pool stayed full for the whole wait; try again later or raise queue_capacity"
             }

@@ -114,3 +114,10 @@ pub use error::{BatchError, CancelAnswer, Panic, SubmitError, TaskError};
 pub use options::{Priority, TaskOptions};
 pub use ticket::Ticket;
 pub use token::{CancelToken, is_cancelled};
+
+/// The snippets of the pages, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../../../docs/pool.md")]
+struct Pages;

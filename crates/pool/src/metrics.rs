@@ -75,6 +75,11 @@ impl Metrics {
         self.completed + self.panicked + self.cancelled + self.timed_out + self.expired
     }
 
+    /// The shared lane of this priority.
+    pub fn lane(&self, priority: Priority) -> &GateStats {
+        &self.lanes[priority.lane()]
+    }
+
     pub(crate) fn of(shared: &Shared) -> Self {
         let (workers_running, workers_standing_still) = {
             let roll = shared.crew.roll();

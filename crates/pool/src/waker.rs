@@ -158,8 +158,9 @@ mod tests {
             let waker = shelf.waker();
             shelf.put(9);
             let wake = || {
+                let another = waker.clone();
                 waker.wake_by_ref();
-                waker.clone().wake();
+                another.wake();
                 waker.wake_by_ref();
             };
             if inside {

@@ -322,7 +322,7 @@ swept:
         fi
     }
     judge();
-    goto end_of_all;
+    goto judged;
 
 died:
     atomic {
@@ -338,6 +338,6 @@ died:
         od;
         resting++
     }
-end_of_all:
+judged:
     skip
 }

@@ -276,7 +276,7 @@ proctype Submitter(byte me; byte task) {
 submit:
     atomic { MAY_DIE; take_spare(index) }
     if
-    :: index == NONE -> goto ended
+    :: index == NONE -> goto over
     :: else
     fi;
     atomic { MAY_DIE; seen = word[index] }
@@ -314,11 +314,11 @@ submit:
             if :: done -> tell(index, UNTOLD, WAS_REFUSED) :: else fi
         }
         if
-        :: done -> atomic { MAY_DIE; put_spare(index) }; goto ended
+        :: done -> atomic { MAY_DIE; put_spare(index) }; goto over
         :: else
         fi
     fi;
-    atomic { accepted[task] = 1; if :: now == 0 -> goto ended :: else fi }
+    atomic { accepted[task] = 1; if :: now == 0 -> goto over :: else fi }
 
     /* The ticket: whoever holds it and lives finds its task. */
     if
@@ -362,7 +362,7 @@ poll:
     atomic { MAY_DIE; now = waiter[index]; assert(now == me + 1) }
     atomic { MAY_DIE; find() }
     forget(index, now);
-    goto ended;
+    goto over;
 
 release:
     atomic { MAY_DIE; find(); assert(IS_FINAL(seen)) }
@@ -375,7 +375,7 @@ release:
     }
     atomic { MAY_DIE; put_spare(index) }
 
-ended:
+over:
     atomic { now = 0; who = 0; seen = 0; mine = 0; index = 0; done = 0 }
 #ifdef LEAVE
     leave();
@@ -418,7 +418,7 @@ proctype Worker(byte me) {
 start:
     atomic { MAY_DIE; take_lane(index) }
     if
-    :: index == NONE -> goto ended
+    :: index == NONE -> goto over
     :: else
     fi;
 #ifdef MUTANT_READ_EARLY
@@ -474,7 +474,7 @@ start:
         completed(index, seen)
     fi;
 
-ended:
+over:
     atomic {
         now = 0; who = 0; seen = 0; index = 0; done = 0;
         starts--;

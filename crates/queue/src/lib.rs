@@ -73,8 +73,7 @@ pub use slots::{CAPACITY_MAX, CapacityError};
 pub use steal::{STEAL_CAPACITY_MAX, StealQueue};
 pub use steal_thief::{Steal, Stealer};
 
-/// The snippets of the two READMEs, run as tests.
+/// The snippets of the README, run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-#[doc = include_str!("../../../README.md")]
-struct Readmes;
+struct Readme;

@@ -7,7 +7,7 @@ use crate::busy::{Busy, pool, small_pool};
 use crate::eventually::{Sleeper, eventually, promptly};
 use crate::futures::Door;
 use crate::witness::{Witnesses, add};
-use millpond::{CancelAnswer, CancelToken, TaskError, is_cancelled, yield_now};
+use millpond::{CancelAnswer, CancelToken, TaskError, is_cancelled, join, yield_now};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
@@ -253,6 +253,33 @@ fn a_task_that_runs_inside_a_cancelled_one_is_not_cancelled_with_it() {
         assert_eq!(outer.cancel(), CancelAnswer::Requested);
         assert!(!tells.recv().unwrap(), "nobody cancelled the inner one");
         outer.wait().unwrap();
+    });
+}
+
+#[test]
+fn both_halves_of_a_join_notice_that_their_task_is_cancelled() {
+    promptly("both halves notice", || {
+        let pool = pool(2);
+        let (handle, (begun, begins)) = (pool.handle(), mpsc::channel());
+        let ticket = pool.submit(move || {
+            eventually("the other worker sleeps", || handle.metrics().workers_asleep == 1);
+            let (first, second) = (begun.clone(), begun);
+            // The other worker takes the second half while the first one waits.
+            join(
+                move || {
+                    first.send(()).unwrap();
+                    eventually("the first half is asked to stop", is_cancelled);
+                },
+                move || {
+                    second.send(()).unwrap();
+                    eventually("the second half is asked to stop", is_cancelled);
+                },
+            );
+        });
+        let ticket = ticket.unwrap();
+        (0..2).for_each(|_| begins.recv().unwrap());
+        assert_eq!(ticket.cancel(), CancelAnswer::Requested);
+        ticket.wait().unwrap();
     });
 }
 

@@ -101,6 +101,26 @@ fn a_pool_that_shrinks_while_it_sleeps_does_so_at_once() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn threads_that_have_retired_end_after_a_while_and_new_ones_take_their_seats() {
+    let of_this_pool = || {
+        let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+        let names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
+        names.filter(|name| name.starts_with("retiring-")).count()
+    };
+    let pool = start(PoolConfig { workers: 4, name: "retiring".to_owned(), ..PoolConfig::default() });
+    assert_at_once(&pool, 4);
+    assert_eq!(of_this_pool(), 4);
+    pool.resize(1).unwrap();
+    eventually("the surplus threads have ended", || of_this_pool() == 1);
+    pool.resize(4).unwrap();
+    assert_at_once(&pool, 4);
+    let mut names: Vec<_> = Busy::many(&pool, 4).into_iter().map(|busy| busy.thread.clone()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["retiring-0", "retiring-1", "retiring-2", "retiring-3"]);
+}
+
+#[test]
 fn a_pool_that_shrinks_while_it_is_paused_still_works() {
     promptly("the tasks run", || {
         let pool = pool(4);

@@ -9,8 +9,10 @@ use crate::busy::{Busy, pool, small_pool};
 use crate::eventually::{eventually, promptly};
 use crate::futures::Door;
 use millpond::{PoolHandle, TaskOptions, yield_now};
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
+use std::task::{Poll, Waker};
 use std::thread;
 
 /// So many other tasks may come first. Far more than any written bound, and done in a moment.
@@ -191,6 +193,61 @@ fn what_a_retired_worker_left_has_its_turn_although_the_others_stay_busy() {
         eventually("it retires", || pool.metrics().workers_running == 1);
         stays.remove(0).release();
         assert!(left_behind.wait().unwrap() < PLENTY);
+        feeder.join().unwrap();
+    });
+}
+
+#[test]
+fn closures_have_their_turn_although_woken_futures_never_cease() {
+    promptly("the closure in the full lane has its turn", || {
+        let (pool, supply) = (small_pool(1, 1), Supply::default());
+        let (sent, wakers) = mpsc::channel::<Waker>();
+        let woken = Arc::new(AtomicUsize::new(0));
+        let spawn = |_| {
+            let (supply, sent, woken) = (supply.clone(), sent.clone(), Arc::clone(&woken));
+            let future = poll_fn(move |context| {
+                if !supply.goes_on() {
+                    return Poll::Ready(());
+                }
+                sent.send(context.waker().clone()).unwrap();
+                // It waits until another is woken, so that one is always there when the worker looks.
+                while woken.load(Relaxed) == 0 && !supply.is_over() {
+                    thread::yield_now();
+                }
+                woken.fetch_sub(woken.load(Relaxed).min(1), Relaxed);
+                Poll::Pending
+            });
+            pool.spawn_async(future).unwrap()
+        };
+        let futures: Vec<_> = (0..4).map(spawn).collect();
+        drop(sent);
+        let counts = Arc::clone(&woken);
+        let wakes = thread::spawn(move || {
+            for waker in wakers {
+                waker.wake();
+                counts.fetch_add(1, Relaxed);
+            }
+        });
+        let ends = supply.clone();
+        let closure = pool.submit(move || ends.end()).unwrap();
+        assert!(closure.wait().unwrap() < PLENTY);
+        futures.into_iter().for_each(|future| future.wait().unwrap());
+        wakes.join().unwrap();
+    });
+}
+
+#[test]
+fn what_waits_behind_a_worker_that_stands_still_has_its_turn_although_the_lane_stays_full() {
+    promptly("the future in the standing worker's own queue has its turn", || {
+        let (pool, supply) = (pool(1), Supply::default());
+        let busy = Busy::one(&pool);
+        let (handle, ends) = (pool.handle(), supply.clone());
+        // It goes to the worker's own queue, and only whoever stands in for the worker can run it.
+        let waits = pool.submit(move || handle.spawn_async(async move { ends.end() }).unwrap().wait().unwrap());
+        let feeder = supply.feed_the_lane(pool.handle());
+        eventually("the lane is fed", || pool.metrics().tasks_waiting > 100);
+        busy.release();
+        assert!(waits.unwrap().wait().unwrap() < PLENTY);
         feeder.join().unwrap();
     });
 }

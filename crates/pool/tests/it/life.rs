@@ -2,7 +2,7 @@
 //!
 //! Not here: draining (`drain.rs`), stopping (`stop.rs`), the number of workers (`crew.rs`).
 
-use crate::busy::{Busy, pool, small_pool, start, until_asleep};
+use crate::busy::{Busy, lone_worker, pool, small_pool, start, until_asleep};
 use crate::eventually::{eventually, promptly};
 use crate::futures::Door;
 use crate::witness::{Witnesses, add};
@@ -51,6 +51,25 @@ fn a_pool_that_is_paused_while_it_searches_begins_nothing_either() {
             pool.resume();
             eventually("it runs", || begun.load(Relaxed) == round + 1);
         }
+    });
+}
+
+#[test]
+fn a_worker_that_waits_without_a_stand_in_begins_nothing_during_a_pause_either() {
+    promptly("the tasks run after the pause", || {
+        let (pool, door) = (lone_worker(16), Arc::new(Door::default()));
+        let (waits, begun) = (Arc::clone(&door), Arc::new(AtomicUsize::new(0)));
+        let blocks = pool.submit(move || millpond::block_on(waits.pass())).unwrap();
+        door.until_somebody_waits();
+        pool.pause();
+        let told = Arc::clone(&begun);
+        let behind = pool.submit(move || add(&told, 1)).unwrap();
+        thread::sleep(A_WHILE);
+        assert_eq!(begun.load(Relaxed), 0, "nothing begins after `pause` has returned");
+        door.open();
+        blocks.wait().unwrap();
+        pool.resume();
+        behind.wait().unwrap();
     });
 }
 

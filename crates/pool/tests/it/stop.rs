@@ -6,7 +6,7 @@ use crate::busy::{Busy, pool, start, until_asleep};
 use crate::eventually::{eventually, promptly};
 use crate::futures::Door;
 use crate::witness::{Witnesses, add};
-use millpond::{Hook, Pool, PoolConfig, SubmitError, TaskError, TaskOptions, is_cancelled, yield_now};
+use millpond::{CancelToken, Hook, Pool, PoolConfig, SubmitError, TaskError, TaskOptions, is_cancelled, yield_now};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -90,6 +90,28 @@ fn a_stop_asks_running_closures_to_end() {
         let report = pool.stop(Duration::MAX);
         assert_eq!((report.completed, report.running), (2, 0));
         assert_eq!((plain.wait().unwrap(), timed.wait().unwrap()), ("ended early", "ended early"));
+    });
+}
+
+#[test]
+fn a_stop_is_seen_by_closures_without_tickets_and_through_tokens() {
+    promptly("both notice", || {
+        let pool = pool(2);
+        let (begun, begins) = mpsc::channel();
+        let tells = begun.clone();
+        pool.spawn(move || {
+            tells.send(()).unwrap();
+            eventually("it is asked to stop", is_cancelled);
+        })
+        .unwrap();
+        let ticket = pool.submit(move || {
+            let token = CancelToken::current().unwrap();
+            begun.send(()).unwrap();
+            thread::spawn(move || eventually("the token tells", || token.is_cancelled())).join().unwrap();
+        });
+        (0..2).for_each(|_| begins.recv().unwrap());
+        assert!(pool.stop(Duration::MAX).is_finished());
+        ticket.unwrap().wait().unwrap();
     });
 }
 
