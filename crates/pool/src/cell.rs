@@ -76,6 +76,8 @@ pub(crate) struct Header {
     bell: AtomicU32,
     /// Who takes its place in the queue, should it end there.
     heir: Heir,
+    /// Where a future is noted while it lives (`futures.rs`); written before it is taken in.
+    place: AtomicU32,
     priority: Priority,
     table: &'static Table,
     extras: Option<Box<Extras>>,
@@ -116,6 +118,14 @@ impl TaskRef {
 
     pub(crate) fn priority(&self) -> Priority {
         self.header().priority
+    }
+
+    pub(crate) fn place(&self) -> u32 {
+        self.header().place.load(Relaxed)
+    }
+
+    pub(crate) fn set_place(&self, place: u32) {
+        self.header().place.store(place, Relaxed);
     }
 
     pub(crate) fn heir(&self) -> &Heir {
@@ -202,8 +212,8 @@ impl TaskRef {
     }
 
     fn ended(&self, verdict: Verdict, left_in_queue: bool) {
-        let (address, is_future) = (self.address(), self.is_future());
-        let end = End { address, ending: verdict.ending(), is_future, left_in_queue };
+        let (address, place, is_future) = (self.address(), self.place(), self.is_future());
+        let end = End { address, place, ending: verdict.ending(), is_future, left_in_queue };
         // SAFETY: the cell lives and is of the type its table was made for.
         unsafe { (self.table().ended)(self.0, end) };
     }

@@ -63,8 +63,8 @@ pub struct PoolConfig {
     /// tasks before it in its lane is taken after at most ⌈(q + 1) / weight⌉ × (sum of weights) takes of one worker
     /// from the shared queue, whatever the other lanes hold. Default 8, 4, 1.
     pub lane_weights: [u32; 3],
-    /// How long a worker without work looks around before it sleeps; at most half of the workers do at once.
-    /// Zero sleeps at once. Default 20 µs.
+    /// How long a worker without work looks around before it sleeps, and how long one who waits for a ticket looks for
+    /// its result; at most half of the workers search at once. Zero sleeps at once. Default 20 µs.
     pub spin: Duration,
     /// The name of the threads, followed by a number. Default `millpond`.
     pub name: String,

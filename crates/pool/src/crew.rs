@@ -118,6 +118,7 @@ impl Crew {
         let mut roll = self.roll();
         roll.wanted = wanted;
         self.wanted.store(wanted, Relaxed);
+        shared.sleep.set_workers(wanted);
         let filled = self.fill(&mut roll, shared);
         self.note_surplus(&roll, shared);
         // Where there is no seat for one more, workers stand still in them, and will go on.

@@ -22,7 +22,7 @@ impl Run for Job {
             Turn::Again(job) => {
                 // It woke itself while it ran, as one does that yields: the others come first.
                 let worker = current::worker().expect("a job that was queued is run by a worker");
-                worker.push_own(Task::new(job));
+                worker.push_again(job);
             }
             Turn::Stale(Some(heir)) => {
                 let worker = current::worker().expect("a job that was queued is run by a worker");
@@ -59,7 +59,7 @@ impl Schedule for Arc<Shared> {
             self.lanes.nudge(priority);
         }
         if end.is_future {
-            self.future_left(end.address);
+            self.future_left(end.place);
         }
     }
 
@@ -69,6 +69,10 @@ impl Schedule for Arc<Shared> {
 
     fn wait_once(&self, may_run: bool, wait: impl FnOnce(Option<Duration>)) {
         current::wait_once(may_run, wait);
+    }
+
+    fn spin(&self) -> Duration {
+        self.config.spin
     }
 
     fn stops(&self) -> bool {

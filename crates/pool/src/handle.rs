@@ -251,13 +251,12 @@ impl Submission<'_> {
         let Some(details) = self.details() else { return Err(SubmitError::TooLate(future)) };
         let (job, claim) = job::future(Arc::clone(&self.pool.shared), details, future);
         let back = |refused: SubmitError<Job>| refused.map(Job::into_future::<Arc<Shared>, F>);
-        let address = claim.task().address();
         if !self.pool.shared.futures.enter(claim.task()) {
             return Err(back(SubmitError::Full(job)));
         }
         match self.enter(job, Wait::Forever) {
             Ok(()) => {
-                self.pool.shared.futures.was_admitted(address);
+                self.pool.shared.futures.was_admitted(claim.task());
                 // Meets the fence in `stop`: it finds this one among those to be cancelled, or this sees that it
                 // stops.
                 full_fence();
@@ -267,7 +266,7 @@ impl Submission<'_> {
                 Ok(Ticket::new(claim))
             }
             Err(refused) => {
-                self.pool.shared.future_left(address);
+                self.pool.shared.future_left(claim.task().place());
                 Err(back(refused))
             }
         }

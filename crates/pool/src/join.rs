@@ -16,6 +16,7 @@
 use crate::current;
 use crate::offer::Offer;
 use crate::task::{Ran, Run, Task, drop_panic, drop_quietly};
+use crate::token::{self, CancelToken};
 use crate::worker::Worker;
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
@@ -213,7 +214,7 @@ where
     let offer = Arc::new(Offer::new());
     // SAFETY: the fork is in place, and this is its owner's thread, the only one that uses `offer`.
     unsafe { (*fork).offer.set(Some(Arc::clone(&offer))) };
-    let taken = Taken { offer, fork: ForkPointer(fork) };
+    let taken = Taken { offer, fork: ForkPointer(fork), token: CancelToken::current() };
     // SAFETY: the task touches the fork only after it has won the claim, which the owner waits for; until then, and
     // if it is dropped unrun, it is just an address.
     unsafe { Task::borrowing(taken) }
@@ -229,6 +230,8 @@ unsafe impl<B: Send, RB: Send> Send for ForkPointer<B, RB> {}
 struct Taken<B, RB> {
     offer: Arc<Offer>,
     fork: ForkPointer<B, RB>,
+    /// Both halves of a join are parts of the same task, and notice when it is cancelled.
+    token: Option<CancelToken>,
 }
 
 impl<B: FnOnce() -> RB + Send, RB: Send> Run for Taken<B, RB> {
@@ -242,7 +245,10 @@ impl<B: FnOnce() -> RB + Send, RB: Send> Run for Taken<B, RB> {
             let fork = unsafe { &*self.fork.0 };
             // SAFETY: as above, the state is this thread's, and the work is whole, as nobody ran it.
             let work = unsafe { fork.take_work() };
-            let outcome = catch_unwind(AssertUnwindSafe(work));
+            let outcome = {
+                let _part_of_it = token::run_for(self.token.as_ref());
+                catch_unwind(AssertUnwindSafe(work))
+            };
             // SAFETY: as above; what was there has been taken out.
             unsafe { fork.state.get().write(State { outcome: ManuallyDrop::new(outcome) }) };
             self.offer.finish();

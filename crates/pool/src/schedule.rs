@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct End {
     /// The address of the task, which lives until `ended` returns.
     pub(crate) address: usize,
+    /// Where it is noted, if it is a future.
+    pub(crate) place: u32,
     pub(crate) ending: Ending,
     /// Whether it was a future, which held a place of its own.
     pub(crate) is_future: bool,
@@ -41,6 +43,9 @@ pub(crate) trait Schedule: Send + Sync + 'static {
     /// that looks again: it may be told to wait only so long, or not be called at all, because the worker had
     /// something to run, if it `may_run` that.
     fn wait_once(&self, may_run: bool, wait: impl FnOnce(Option<Duration>));
+
+    /// How long one who waits for a result may look for it before it sleeps.
+    fn spin(&self) -> Duration;
 
     /// Whether every task is asked to end.
     fn stops(&self) -> bool;

@@ -118,8 +118,8 @@ impl Shared {
     }
 
     /// A future has ended, or was not taken in.
-    pub(crate) fn future_left(&self, address: usize) {
-        self.futures.leave(address);
+    pub(crate) fn future_left(&self, place: u32) {
+        self.futures.leave(place);
         // Meets the fence in `drain`: it sees that one is gone, or this sees that it drains.
         full_fence();
         if self.attention() & attention::DRAINING != 0 {

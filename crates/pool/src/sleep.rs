@@ -25,11 +25,16 @@ use std::sync::PoisonError;
 const ONE_SEARCHING: u64 = 1;
 const ONE_ASLEEP: u64 = 1 << 32;
 
+/// Pauses of the processor, here about 13 ns each, before a worker is woken while others are at work.
+const WAKE_PAUSES: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 24 };
+
 /// The sleeping and searching of one pool's workers.
 #[derive(Debug)]
 pub(crate) struct Sleep {
     /// See the picture above. `asleep` changes under the lock of `asleep` only; `searching` also without it.
     word: CachePadded<AtomicU64>,
+    /// How many workers there should be. A hint.
+    workers: AtomicU32,
     /// The seats of those asleep; the one that lay down last is woken first, since its data is warmest.
     asleep: Mutex<Vec<usize>>,
     /// One for each seat: 1 if its worker has been woken and has not noticed yet. Set by the waker, cleared by the
@@ -41,6 +46,7 @@ impl Sleep {
     pub(crate) fn new(seats: usize) -> Self {
         Self {
             word: CachePadded::new(AtomicU64::new(0)),
+            workers: AtomicU32::new(seats as u32),
             asleep: Mutex::new(Vec::with_capacity(seats)),
             woken: (0..seats).map(|_| CachePadded::new(AtomicU32::new(0))).collect(),
         }
@@ -65,14 +71,44 @@ impl Sleep {
     /// To be called after a task was put where any worker may find it: wakes one if that is needed.
     #[inline(always)]
     pub(crate) fn work_came(&self) {
-        // The fence that meets the one in `lie_down`: either this thread sees that a worker sleeps, or that worker's
-        // last look sees the task.
+        // The fence that meets the one in `park`: either this thread sees that a worker sleeps, or that worker's last
+        // look sees the task.
         if !left_out("SLEEP_SUBMIT_FENCES") {
             full_fence();
         }
-        if needs_waking(self.word.load(Relaxed)) {
-            self.wake_one();
+        self.work_is_seen();
+    }
+
+    /// As `work_came`, when the caller has fenced since it put the task there.
+    #[inline(always)]
+    pub(crate) fn work_is_seen(&self) {
+        let word = self.word.load(Relaxed);
+        if needs_waking(word) {
+            self.wake_soon(word);
         }
+    }
+
+    /// Wakes one worker, unless another is back from a short task in a moment and searches by itself: waking costs the
+    /// caller many times that moment. If everybody sleeps, there is nobody to wait for.
+    #[cold]
+    fn wake_soon(&self, mut word: u64) {
+        let workers = self.workers.load(Relaxed) as usize;
+        for _ in 0..WAKE_PAUSES {
+            if asleep(word) >= workers {
+                break;
+            }
+            crate::sync::spin_loop();
+            word = self.word.load(Relaxed);
+            if !needs_waking(word) {
+                return;
+            }
+        }
+        self.wake_one();
+    }
+
+    /// Says how many workers there should be.
+    pub(crate) fn set_workers(&self, workers: usize) {
+        self.workers.store(workers as u32, Relaxed);
     }
 
     /// To be called after a task was put where only the worker of `seat` looks first.

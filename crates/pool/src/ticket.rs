@@ -18,8 +18,8 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-/// So often a waiting thread looks before it sleeps, with a pause of the processor between: a few microseconds.
-const LOOKS: u32 = 100;
+/// So often a waiting thread looks before it offers its processor to others, with a pause of the processor between.
+const LOOKS_PER_YIELD: u32 = 64;
 
 /// The claim on the result of one task.
 ///
@@ -99,17 +99,26 @@ impl<T> Ticket<T> {
     }
 }
 
-/// Looks a few times.
+/// Looks for as long as the pool's `spin` allows, offering the processor to others now and then: whoever is to run the
+/// task may be waiting for it.
 fn is_done_soon<T>(claim: &Claim<T>) -> bool {
     // To a checker a look more is nothing new.
-    let looks = if cfg!(any(loom, shuttle)) { 0 } else { LOOKS };
-    for _ in 0..looks {
-        if claim.is_done() {
-            return true;
-        }
-        crate::sync::spin_loop();
+    if cfg!(any(loom, shuttle)) {
+        return claim.is_done();
     }
-    claim.is_done()
+    let (spin, started) = (claim.spin(), Instant::now());
+    loop {
+        for _ in 0..LOOKS_PER_YIELD {
+            if claim.is_done() {
+                return true;
+            }
+            crate::sync::spin_loop();
+        }
+        if started.elapsed() >= spin {
+            return claim.is_done();
+        }
+        crate::sync::yield_now();
+    }
 }
 
 impl<T> Future for Ticket<T> {

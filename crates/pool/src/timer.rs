@@ -239,6 +239,9 @@ mod tests {
         fn wait_once(&self, _may_run: bool, wait: impl FnOnce(Option<Duration>)) {
             wait(None);
         }
+        fn spin(&self) -> Duration {
+            Duration::ZERO
+        }
         fn stops(&self) -> bool {
             false
         }

@@ -83,9 +83,14 @@ impl Drop for Entered<'_> {
     }
 }
 
+/// Makes this thread run for the task of `token`, until the returned value is dropped: a part of it.
+pub(crate) fn run_for(token: Option<&CancelToken>) -> Left {
+    Left(CURRENT.with(|current| current.replace(token.map(|token| token.0.as_raw()))))
+}
+
 /// Makes this thread run no task that could ask, until the returned value is dropped.
 pub(crate) fn leave() -> Left {
-    Left(CURRENT.with(|current| current.replace(None)))
+    run_for(None)
 }
 
 pub(crate) struct Left(Option<NonNull<Header>>);

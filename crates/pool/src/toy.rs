@@ -161,6 +161,10 @@ impl Schedule for Toy {
         wait(None);
     }
 
+    fn spin(&self) -> Duration {
+        Duration::ZERO
+    }
+
     fn stops(&self) -> bool {
         false
     }

@@ -37,6 +37,8 @@ pub(crate) struct Worker {
     pub(crate) forks: Forks,
     /// A task woken by the async task that ran last: its data is warm, so it comes next.
     next: Cell<Option<Job>>,
+    /// Whether a task gave way, went back to `own`, and nobody has been told.
+    gave_way: Cell<bool>,
     /// How often in a row `next` has come first.
     next_in_a_row: Cell<u32>,
     turn: Turn,
@@ -76,6 +78,7 @@ impl Worker {
             own,
             forks: Forks::default(),
             next: Cell::new(None),
+            gave_way: Cell::new(false),
             next_in_a_row: Cell::new(0),
             turn: Turn::default(),
             tick: Cell::new(0),
@@ -144,6 +147,18 @@ impl Worker {
             self.shared.overflow.push(task);
         }
         self.shared.sleep.work_came();
+    }
+
+    /// Puts a task that gave way at the end of this worker's own queue. Whether somebody is to be woken for it is
+    /// decided when the next task has been taken from the same queue (`find.rs`), which saves a fence.
+    pub(crate) fn push_again(&self, job: Job) {
+        match self.own.push(Task::new(job)) {
+            Ok(()) => self.gave_way.set(true),
+            Err(task) => {
+                self.shared.overflow.push(task);
+                self.shared.sleep.work_came();
+            }
+        }
     }
 
     /// Puts a woken task before all others, because what it needs is in this worker's cache; the one that was there

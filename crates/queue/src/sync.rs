@@ -74,6 +74,15 @@ mod make {
         core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
     }
 
+    /// As `full_fence`, right after a read-modify-write of this thread: on x86-64 that was one.
+    #[inline(always)]
+    pub fn fence_after_swap() {
+        #[cfg(target_arch = "x86_64")]
+        core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
+        #[cfg(not(target_arch = "x86_64"))]
+        full_fence();
+    }
+
     /// Leaves the processor to others for a while.
     #[cold]
     pub fn nap() {
@@ -183,6 +192,10 @@ mod make_loom {
         loom::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
     }
 
+    pub fn fence_after_swap() {
+        full_fence();
+    }
+
     pub fn spin_loop() {
         // A spinning thread gives way, or the search would spin for ever.
         thread::yield_now();
@@ -223,6 +236,9 @@ mod make {
 
     /// Nothing to do: shuttle shows every write at once.
     pub fn full_fence() {}
+
+    /// As above.
+    pub fn fence_after_swap() {}
 
     pub fn spin_loop() {
         thread::yield_now();

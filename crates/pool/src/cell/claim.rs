@@ -90,6 +90,12 @@ impl<T> Claim<T> {
         drop_quietly(old);
     }
 
+    /// How long a waiting thread may look for the result before it sleeps.
+    pub(crate) fn spin(&self) -> Duration {
+        // SAFETY: the cell lives and is of the type its table was made for.
+        unsafe { (self.task.table().spin)(self.task.0) }
+    }
+
     /// Sleeps until the task is done; `false` if it is not done in time.
     pub(crate) fn sleep(&mut self, until: Option<Instant>) -> bool {
         let header = self.task.header();

@@ -43,6 +43,7 @@ pub(super) struct Table {
     pub(super) ended: unsafe fn(NonNull<Header>, End),
     pub(super) entry_left: unsafe fn(NonNull<Header>, Priority),
     pub(super) wait_once: WaitOnce,
+    pub(super) spin: unsafe fn(NonNull<Header>) -> Duration,
     pub(super) stops: unsafe fn(NonNull<Header>) -> bool,
     pub(super) is_inside: unsafe fn(NonNull<Header>) -> bool,
     pub(super) watch: unsafe fn(NonNull<Header>, Instant, TaskRef),
@@ -58,6 +59,7 @@ fn allocate<S: Schedule, W: Work>(schedule: S, details: Details, work: W, claime
         waiter: UnsafeCell::new(None),
         bell: AtomicU32::new(0),
         heir: Heir::new(),
+        place: AtomicU32::new(0),
         priority,
         table: const { &table::<S, W>() },
         extras: if plain { None } else { Some(Box::new(Extras { name, due, expected })) },
@@ -124,6 +126,10 @@ const fn table<S: Schedule, W: Work>() -> Table {
         wait_once: |cell, may_run, wait| {
             // SAFETY: as above, the caller of the table has a live cell of this type.
             unsafe { schedule::<S, W>(&cell) }.wait_once(may_run, wait);
+        },
+        spin: |cell| {
+            // SAFETY: as above, the caller of the table has a live cell of this type.
+            unsafe { schedule::<S, W>(&cell) }.spin()
         },
         stops: |cell| {
             // SAFETY: as above, the caller of the table has a live cell of this type.

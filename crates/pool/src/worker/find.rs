@@ -10,6 +10,7 @@
 use super::Worker;
 use crate::counters::bump;
 use crate::job::Job;
+use crate::sync::fence_after_swap;
 use crate::task::Task;
 use millpond_queue::Steal;
 
@@ -30,16 +31,22 @@ impl Worker {
         if tick.is_multiple_of(OTHERS_FIRST_EVERY)
             && let Some(task) = self.find_among_others(tick)
         {
+            self.tell_of_own();
             return Some(found(task));
         }
         if let Some(job) = self.find_next() {
+            self.tell_of_own();
             return Some(found(Task::new(job)));
         }
-        // A glance first: taking from an empty queue also tidies up behind thieves, which need not be done every
-        // time.
+        // A glance first: taking from an empty queue also tidies up behind thieves, which need not be done every time.
         if !self.own.is_empty()
             && let Some(task) = self.own.pop_oldest()
         {
+            if self.gave_way.replace(false) && !self.own.is_empty() {
+                // As `tell_of_own`. Taking this one was a swap, and came after the other was put there.
+                fence_after_swap();
+                self.shared.sleep.work_is_seen();
+            }
             return Some(found(task));
         }
         if !self.seat.inbox.seems_empty()
@@ -47,20 +54,33 @@ impl Worker {
         {
             return Some(found(claimed.take()));
         }
-        // Woken tasks that found every queue full have waited longest.
-        if let Some(task) = self.shared.overflow.pop() {
+        // Woken tasks that found every queue full have waited longest; but they must not keep the lanes waiting.
+        if !tick.is_multiple_of(2)
+            && let Some(task) = self.shared.overflow.pop()
+        {
             return Some(found(task));
         }
-        let claimed = self.shared.lanes.claim(&self.turn)?;
-        Some(found(claimed.take()))
+        if let Some(claimed) = self.shared.lanes.claim(&self.turn) {
+            return Some(found(claimed.take()));
+        }
+        self.shared.overflow.pop().map(found)
     }
 
-    /// The places that a worker with work of its own would not come to: mostly the shared ones, now and then its
-    /// inbox.
+    /// A task that gave way waits in this worker's own queue, and another comes first here: somebody else may run it.
+    #[inline(always)]
+    fn tell_of_own(&self) {
+        if self.gave_way.replace(false) {
+            self.shared.sleep.work_came();
+        }
+    }
+
+    /// The places that a worker with work of its own, or with a lane that is never empty, would not come to: mostly the
+    /// shared ones, now and then its inbox, and what waits behind a worker that stands still.
     #[cold]
     fn find_among_others(&self, tick: u32) -> Option<Task> {
         match (tick / OTHERS_FIRST_EVERY) % 4 {
             0 => self.seat.inbox.try_dequeue().ok(),
+            1 => self.rob(),
             _ => self.shared.overflow.pop().or_else(|| Some(self.shared.lanes.claim(&self.turn)?.take())),
         }
     }

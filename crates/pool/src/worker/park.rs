@@ -133,7 +133,8 @@ impl Worker {
         if !may_run {
             return wait(None);
         }
-        let task = if self.may_go_deeper() { self.find(|task| task).or_else(|| self.rob()) } else { None };
+        let may_begin = self.may_go_deeper() && !self.shared.calls_worker(self.number);
+        let task = if may_begin { self.find(|task| task).or_else(|| self.rob()) } else { None };
         match task {
             Some(task) => self.run_inside(task),
             None => wait(Some(UNRELIEVED_WAIT)),

@@ -381,8 +381,8 @@ fn a_wait_that_panics_does_not_cost_a_worker() {
     promptly("the waits end", || {
         let pool = up_to(1, 4);
         for _ in 0..20 {
-            let panics = || blocking(|| std::panic::resume_unwind(Box::new("while it waits")));
-            assert!(pool.submit(panics).unwrap().wait().map(|()| ()).is_err());
+            let panics = || -> () { blocking(|| std::panic::resume_unwind(Box::new("while it waits"))) };
+            assert!(pool.submit(panics).unwrap().wait().is_err());
         }
         eventually("one worker is left", || {
             let metrics = pool.metrics();

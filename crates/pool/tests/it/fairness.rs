@@ -10,7 +10,7 @@ use crate::eventually::{eventually, promptly};
 use crate::futures::Door;
 use millpond::{PoolHandle, TaskOptions, yield_now};
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::task::{Poll, Waker};
 use std::thread;
@@ -202,34 +202,41 @@ fn closures_have_their_turn_although_woken_futures_never_cease() {
     promptly("the closure in the full lane has its turn", || {
         let (pool, supply) = (small_pool(1, 1), Supply::default());
         let (sent, wakers) = mpsc::channel::<Waker>();
-        let woken = Arc::new(AtomicUsize::new(0));
+        // How many are woken and have not run since; one that runs at once may be counted afterwards.
+        let woken = Arc::new(AtomicIsize::new(0));
         let spawn = |_| {
-            let (supply, sent, woken) = (supply.clone(), sent.clone(), Arc::clone(&woken));
+            let (supply, sent, woken, mut first) = (supply.clone(), sent.clone(), Arc::clone(&woken), true);
             let future = poll_fn(move |context| {
                 if !supply.goes_on() {
                     return Poll::Ready(());
                 }
-                sent.send(context.waker().clone()).unwrap();
-                // It waits until another is woken, so that one is always there when the worker looks.
-                while woken.load(Relaxed) == 0 && !supply.is_over() {
-                    thread::yield_now();
+                if !std::mem::take(&mut first) {
+                    woken.fetch_sub(1, Relaxed);
+                    // It ends only when another waits, so that one is always there when the worker looks.
+                    while woken.load(Relaxed) <= 0 && !supply.is_over() {
+                        thread::yield_now();
+                    }
                 }
-                woken.fetch_sub(woken.load(Relaxed).min(1), Relaxed);
+                sent.send(context.waker().clone()).unwrap();
                 Poll::Pending
             });
             pool.spawn_async(future).unwrap()
         };
         let futures: Vec<_> = (0..4).map(spawn).collect();
         drop(sent);
+        let first: Vec<Waker> = wakers.iter().take(4).collect();
+        let busy = Busy::one(&pool);
+        let ends = supply.clone();
+        let closure = pool.submit(move || ends.end()).unwrap();
         let counts = Arc::clone(&woken);
         let wakes = thread::spawn(move || {
-            for waker in wakers {
+            for waker in first.into_iter().chain(wakers) {
                 waker.wake();
                 counts.fetch_add(1, Relaxed);
             }
         });
-        let ends = supply.clone();
-        let closure = pool.submit(move || ends.end()).unwrap();
+        eventually("all are woken and the lane is full", || pool.metrics().tasks_waiting == 5);
+        busy.release();
         assert!(closure.wait().unwrap() < PLENTY);
         futures.into_iter().for_each(|future| future.wait().unwrap());
         wakes.join().unwrap();
@@ -243,7 +250,8 @@ fn what_waits_behind_a_worker_that_stands_still_has_its_turn_although_the_lane_s
         let busy = Busy::one(&pool);
         let (handle, ends) = (pool.handle(), supply.clone());
         // It goes to the worker's own queue, and only whoever stands in for the worker can run it.
-        let waits = pool.submit(move || handle.spawn_async(async move { ends.end() }).unwrap().wait().unwrap());
+        let waits =
+            pool.submit(move || handle.spawn_async(async move { ends.end() }).unwrap().wait().unwrap());
         let feeder = supply.feed_the_lane(pool.handle());
         eventually("the lane is fed", || pool.metrics().tasks_waiting > 100);
         busy.release();

@@ -99,7 +99,7 @@ fn a_future_woken_often_before_it_runs_is_polled_once() {
     let busy = Busy::one(&pool);
     let waker = door.take_waker().unwrap();
     (0..100).for_each(|_| waker.wake_by_ref());
-    (0..100).for_each(|_| waker.clone().wake());
+    vec![waker.clone(); 100].into_iter().for_each(Waker::wake);
     assert_eq!(pool.metrics().tasks_waiting, 1, "woken once, queued once");
     drop(waker);
     busy.release();
@@ -138,8 +138,7 @@ fn a_waker_that_outlives_its_future_or_its_pool_does_nothing() {
     assert_eq!(witnesses.left(), 0, "the future is dropped when it is ready, whoever still knows of it");
     waker.wake_by_ref();
     drop(pool);
-    waker.clone().wake();
-    waker.wake();
+    vec![waker; 2].into_iter().for_each(Waker::wake);
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn a_task_may_start_use_and_end_a_pool_of_its_own() {
         let pool = pool(1);
         let sum =
             pool.submit(move || if levels == 0 { 0 } else { nest(levels - 1) }).unwrap().wait().unwrap();
-        if levels % 2 == 0 {
+        if levels.is_multiple_of(2) {
             drop(pool)
         } else {
             assert!(pool.drain(Duration::MAX).is_finished())

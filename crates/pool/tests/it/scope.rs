@@ -86,7 +86,7 @@ fn a_scope_on_a_worker_runs_its_own_tasks() {
                 (1..=10).for_each(|number| {
                     scope.spawn({
                         let sum = &sum;
-                        move || add(&sum, number)
+                        move || add(sum, number)
                     })
                 })
             });

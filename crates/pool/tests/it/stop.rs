@@ -6,7 +6,9 @@ use crate::busy::{Busy, pool, start, until_asleep};
 use crate::eventually::{eventually, promptly};
 use crate::futures::Door;
 use crate::witness::{Witnesses, add};
-use millpond::{CancelToken, Hook, Pool, PoolConfig, SubmitError, TaskError, TaskOptions, is_cancelled, yield_now};
+use millpond::{
+    CancelToken, Hook, Pool, PoolConfig, SubmitError, TaskError, TaskOptions, is_cancelled, yield_now,
+};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::thread;
