@@ -7,7 +7,6 @@ use crate::shared::Shared;
 use crate::worker::Worker;
 use std::cell::Cell;
 use std::ptr;
-use std::sync::Arc;
 use std::time::Duration;
 
 thread_local! {
@@ -27,7 +26,7 @@ pub(crate) fn worker<'a>() -> Option<&'a Worker> {
 /// The worker this thread is, if it is one of this pool.
 #[inline(always)]
 pub(crate) fn worker_of<'a>(shared: &Shared) -> Option<&'a Worker> {
-    worker().filter(|worker| ptr::eq(Arc::as_ptr(&worker.shared), shared))
+    worker().filter(|worker| worker.is_of(shared))
 }
 
 /// Runs `wait`, which waits for something. If this thread is a worker, of whichever pool, another stands in for it

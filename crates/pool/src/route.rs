@@ -43,44 +43,60 @@ impl Shared {
         };
         match current::worker() {
             None => self.to_lane(route.priority, task, wait),
+            Some(worker) if worker.is_of(self) => {
+                let stops = self.attention() & attention::STOPPING != 0;
+                if stops || route.priority != Priority::Normal {
+                    return self.admit_inside(worker, route.priority, task, wait);
+                }
+                match worker.own.push(task) {
+                    Ok(()) => {
+                        self.sleep.work_came();
+                        Ok(())
+                    }
+                    Err(task) => self.admit_inside(worker, Priority::Normal, task, wait),
+                }
+            }
             Some(worker) => self.admit_from(worker, route.priority, task, wait),
         }
     }
 
+    /// From a task of this pool, when its worker's own queue is full or not the right one.
+    #[cold]
+    fn admit_inside(
+        &self,
+        worker: &Worker,
+        priority: Priority,
+        task: Task,
+        wait: Wait,
+    ) -> Result<(), Refusal<Task>> {
+        if self.attention() & attention::STOPPING != 0 {
+            return Err(Refusal::Closed(task));
+        }
+        match self.to_lane(priority, task, Wait::Never) {
+            Err(Refusal::Full(task) | Refusal::TimedOut(task) | Refusal::Closed(task))
+                if wait != Wait::Never =>
+            {
+                // While the pool drains, what its tasks still submit is part of what it finishes.
+                worker.run_in_place(task).map_err(Refusal::Full)
+            }
+            answer => answer,
+        }
+    }
+
+    /// From a task of another pool: its worker may wait here, and somebody stands in for it there meanwhile.
+    #[cold]
     fn admit_from(
         &self,
         worker: &Worker,
         priority: Priority,
-        mut task: Task,
+        task: Task,
         wait: Wait,
     ) -> Result<(), Refusal<Task>> {
-        let inside = std::ptr::eq(&raw const *worker.shared, self);
-        if inside {
-            if self.attention() & attention::STOPPING != 0 {
-                return Err(Refusal::Closed(task));
-            }
-            if priority == Priority::Normal {
-                match worker.own.push(task) {
-                    Ok(()) => {
-                        self.sleep.work_came();
-                        return Ok(());
-                    }
-                    Err(full) => task = full,
-                }
-            }
-        }
         match self.to_lane(priority, task, Wait::Never) {
-            Ok(()) => Ok(()),
-            Err(refusal) if wait == Wait::Never => Err(refusal),
-            // While the pool drains, what its tasks still submit is part of what it finishes.
-            Err(Refusal::Full(task) | Refusal::TimedOut(task) | Refusal::Closed(task)) if inside => {
-                worker.run_in_place(task).map_err(Refusal::Full)
-            }
-            Err(Refusal::Full(task)) => {
-                // A worker of another pool waits here, and somebody stands in for it there meanwhile.
+            Err(Refusal::Full(task)) if wait != Wait::Never => {
                 worker.stand_still(|| self.to_lane(priority, task, wait))
             }
-            Err(refusal) => Err(refusal),
+            answer => answer,
         }
     }
 

@@ -493,19 +493,20 @@ impl State {
         if seen.is_done() && seen.references() == 1 {
             return Released::Last;
         }
+        let abandons = |seen: Snapshot| {
+            seen.phase() == IDLE
+                && seen.less_one_reference().only_its_ticket_is_left()
+                && !left_out("STATE_LAST_WAKER_ENDS")
+        };
         let left = self.step(STATE_REFERENCES.release(), |seen| {
-            let next = seen.less_one_reference();
-            let abandons = seen.phase() == IDLE && next.only_its_ticket_is_left();
-            Some(if abandons && !left_out("STATE_LAST_WAKER_ENDS") {
+            Some(if abandons(seen) {
                 seen.to(QUEUED).judged(Verdict::Abandoned)
             } else {
-                next
+                seen.less_one_reference()
             })
         });
         match left.unwrap_or_else(|seen| seen) {
-            seen if seen.phase() == IDLE && seen.less_one_reference().only_its_ticket_is_left() => {
-                Released::Queue
-            }
+            seen if abandons(seen) => Released::Queue,
             seen if seen.references() == 1 => {
                 self.receive_references();
                 Released::Last

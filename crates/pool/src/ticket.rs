@@ -39,7 +39,7 @@ impl<T> Ticket<T> {
             && !claim.is_done()
         {
             claim.help();
-            if !is_done_soon(claim) {
+            if !is_done_soon(claim, Duration::MAX) {
                 claim.sleep(None);
             }
         }
@@ -52,7 +52,7 @@ impl<T> Ticket<T> {
         let until = Instant::now().checked_add(timeout);
         if let Some(claim) = &mut self.0 {
             // Other than `wait`, this does not run the task here: that might take longer than the caller would wait.
-            if !is_done_soon(claim) && !claim.sleep(until) {
+            if !is_done_soon(claim, timeout) && !claim.sleep(until) {
                 return None;
             }
         }
@@ -99,14 +99,14 @@ impl<T> Ticket<T> {
     }
 }
 
-/// Looks for as long as the pool's `spin` allows, offering the processor to others now and then: whoever is to run the
-/// task may be waiting for it.
-fn is_done_soon<T>(claim: &Claim<T>) -> bool {
+/// Looks for as long as the pool's `spin` and the caller allow, offering the processor to others now and then: whoever
+/// is to run the task may be waiting for it.
+fn is_done_soon<T>(claim: &Claim<T>, at_most: Duration) -> bool {
     // To a checker a look more is nothing new.
     if cfg!(any(loom, shuttle)) {
         return claim.is_done();
     }
-    let (spin, started) = (claim.spin(), Instant::now());
+    let (spin, started) = (claim.spin().min(at_most), Instant::now());
     loop {
         for _ in 0..LOOKS_PER_YIELD {
             if claim.is_done() {

@@ -136,6 +136,12 @@ impl Worker {
         }
     }
 
+    /// Whether it is one of this pool's.
+    #[inline(always)]
+    pub(crate) fn is_of(&self, shared: &Shared) -> bool {
+        std::ptr::eq(Arc::as_ptr(&self.shared), shared)
+    }
+
     #[inline(always)]
     pub(crate) fn counters(&self) -> &Counters {
         &self.seat.counters

@@ -23,7 +23,7 @@ mod watchdog;
 
 use dice::Dice;
 use ledger::Ledger;
-use millpond::{Pool, PoolConfig};
+use millpond::{Hook, Pool, PoolConfig};
 use std::env;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
@@ -77,7 +77,6 @@ fn every_task_ends_in_exactly_one_way_and_the_counters_add_up() {
             rounds += 1;
         }
     }
-    watchdog::watch(None);
     println!("{rounds} rounds, {tasks} tasks in {:.1} s", start.elapsed().as_secs_f64());
 }
 
@@ -90,6 +89,10 @@ fn round(config: PoolConfig, seed: u64, number: u64) -> usize {
         "round {number} of seed {seed}: {} to {} workers, {} places, end {end}",
         config.workers, config.workers_max, config.queue_capacity
     );
+    // It lives as long as anything of the pool does.
+    let whole = Arc::new(());
+    let part = Arc::clone(&whole);
+    let config = PoolConfig { on_start: Some(Hook::new(move |_| drop(Arc::clone(&part)))), ..config };
     let (pool, start) = (Pool::start(config).unwrap(), Instant::now());
     let mill = Arc::new(Mill { pool: pool.handle(), ledger: Ledger::new(TASKS_MAX) });
     watchdog::watch(Some((shown.clone(), pool.handle())));
@@ -111,7 +114,15 @@ fn round(config: PoolConfig, seed: u64, number: u64) -> usize {
     let metrics = mill.pool.metrics();
     println!("{shown}: {} tasks in {:.2} s", mill.ledger.len(), start.elapsed().as_secs_f64());
     mill.ledger.check(&metrics, &shown);
-    mill.ledger.len()
+    let tasks = mill.ledger.len();
+    drop(mill);
+    watchdog::watch(None);
+    let given_up = Instant::now() + Duration::from_secs(30);
+    while Arc::strong_count(&whole) > 1 {
+        assert!(Instant::now() < given_up, "{shown}: something of the pool is left for good");
+        thread::yield_now();
+    }
+    tasks
 }
 
 fn keep_submitting(mut submitter: Submitter, over: &AtomicBool) {

@@ -157,7 +157,7 @@ impl<T> StealQueue<T> {
 
     /// Adds an item at the bottom. At the limit it is handed back: give it to the
     /// [`GlobalQueue`](crate::GlobalQueue) instead.
-    #[inline]
+    #[inline(always)]
     pub fn push(&self, item: T) -> Result<(), T> {
         let bottom = self.bottom();
         if bottom == self.room.get() && !self.make_room(1) {
@@ -180,9 +180,17 @@ impl<T> StealQueue<T> {
     /// Takes the oldest item, as a thief would: the queue used first in, first out.
     #[inline]
     pub fn pop_oldest(&self) -> Option<T> {
+        self.pop_oldest_with(|item| item)
+    }
+
+    /// As [`pop_oldest`](Self::pop_oldest), and does `use_it` with the item on the spot: for items so large that handing
+    /// them on costs more than taking them. `use_it` may use the queue.
+    #[inline(always)]
+    pub fn pop_oldest_with<R>(&self, use_it: impl FnOnce(T) -> R) -> Option<R> {
         let claim = self.take(self.bottom(), |claim| claim_more(claim, 1))?;
         self.taken_oldest.set(self.taken_oldest.get().wrapping_add(1));
-        Some(self.read(top(claim)))
+        let item = self.read(top(claim));
+        Some(use_it(item))
     }
 
     /// Makes room for up to `count` more items, and says for how many there is.

@@ -39,16 +39,27 @@ impl Worker {
             return Some(found(Task::new(job)));
         }
         // A glance first: taking from an empty queue also tidies up behind thieves, which need not be done every time.
-        if !self.own.is_empty()
-            && let Some(task) = self.own.pop_oldest()
-        {
-            if self.gave_way.replace(false) && !self.own.is_empty() {
-                // As `tell_of_own`. Taking this one was a swap, and came after the other was put there.
-                fence_after_swap();
-                self.shared.sleep.work_is_seen();
-            }
-            return Some(found(task));
+        if !self.own.is_empty() {
+            let mut found = Some(found);
+            let did = self.own.pop_oldest_with(|task| {
+                if self.gave_way.replace(false) && !self.own.is_empty() {
+                    // As `tell_of_own`. Taking this one was a swap, and came after the other was put there.
+                    fence_after_swap();
+                    self.shared.sleep.work_is_seen();
+                }
+                found.take().expect("it is done once")(task)
+            });
+            return match (did, found) {
+                (None, Some(found)) => self.find_elsewhere(tick, found),
+                (did, _) => did,
+            };
         }
+        self.find_elsewhere(tick, found)
+    }
+
+    /// As `find`, when this worker's own queue is empty.
+    #[inline(always)]
+    fn find_elsewhere<R>(&self, tick: u32, found: impl FnOnce(Task) -> R) -> Option<R> {
         if !self.seat.inbox.seems_empty()
             && let Ok(claimed) = self.seat.inbox.try_claim()
         {

@@ -188,7 +188,10 @@ fn errors_say_what_happened_and_what_to_do() {
     let _busy = Busy::one(&pool);
     pool.spawn(|| ()).unwrap();
     let full = pool.try_spawn(|| ()).unwrap_err();
-    assert_eq!(full.to_string(), "pool is full; try again later or raise queue_capacity (for futures also futures_max)");
+    assert_eq!(
+        full.to_string(),
+        "pool is full; try again later or raise queue_capacity (for futures also futures_max)"
+    );
     assert_eq!(format!("{full:?}"), "Full(..)");
     let late = pool.submit_timeout(|| (), Duration::from_millis(1)).unwrap_err();
     assert_eq!(
