@@ -34,7 +34,7 @@ use crate::job::Job;
 use crate::options::Priority;
 use crate::schedule::End;
 use crate::state::{Released, Snapshot, Start, State, Stopped, Verdict, Woken};
-use crate::sync::{AtomicU32, Ordering::Relaxed, UnsafeCell};
+use crate::sync::{AtomicPtr, AtomicU32, Ordering::Relaxed, UnsafeCell};
 use crate::task::{Task, drop_quietly};
 use running::Holds;
 use std::borrow::Cow;
@@ -76,6 +76,9 @@ pub(crate) struct Header {
     bell: AtomicU32,
     /// Who takes its place in the queue, should it end there.
     heir: Heir,
+    /// A counted reference to the one in whose place it waits, if it does. Written before it is appointed, taken by
+    /// whoever ends it or frees it.
+    root: AtomicPtr<Header>,
     /// Where a future is noted while it lives (`futures.rs`); written before it is taken in.
     place: AtomicU32,
     priority: Priority,
@@ -126,6 +129,21 @@ impl TaskRef {
 
     pub(crate) fn set_place(&self, place: u32) {
         self.header().place.store(place, Relaxed);
+    }
+
+    pub(crate) fn set_root(&self, root: Self) {
+        drop(self.replace_root(ManuallyDrop::new(root).0.as_ptr()));
+    }
+
+    pub(crate) fn take_root(&self) -> Option<Self> {
+        self.replace_root(std::ptr::null_mut())
+    }
+
+    fn replace_root(&self, root: *mut Header) -> Option<Self> {
+        // Who may end the task learnt of it after the root was set, by the edge through which it learnt.
+        let before = self.header().root.swap(root, Relaxed);
+        // SAFETY: what was there came from `set_root`, with a reference of its own, which the swap gave to this thread.
+        NonNull::new(before).map(|before| unsafe { Self::from_raw(before) })
     }
 
     pub(crate) fn heir(&self) -> &Heir {

@@ -8,6 +8,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The most async tasks a pool may ever have.
+const FUTURES_MAX: usize = 1 << 28;
+
 /// The most workers a pool may ever have.
 pub const WORKERS_MAX: usize = 4096;
 
@@ -162,7 +165,7 @@ impl PoolConfig {
         within("queue_capacity", 1, CAPACITY_MAX, self.queue_capacity)?;
         within("local_capacity", 1, STEAL_CAPACITY_MAX, self.local_capacity)?;
         within("inbox_capacity", 1, CAPACITY_MAX, self.inbox_capacity)?;
-        within("futures_max", 1, u32::MAX as usize, self.futures_max)?;
+        within("futures_max", 1, FUTURES_MAX, self.futures_max)?;
         for weight in self.lane_weights {
             within("lane_weights", 1, WEIGHT_MAX as usize, weight as usize)?;
         }

@@ -47,6 +47,8 @@ pub(crate) struct Roll {
     pub(crate) wanted: usize,
     pub(crate) running: usize,
     pub(crate) standing_still: usize,
+    /// Retired ones that still pass on what waits at them.
+    pub(crate) leaving: usize,
     /// Running ones that wait for the end of a pause.
     pausing: usize,
     /// Tasks that wait for their own pool to run dry or to end.
@@ -75,6 +77,7 @@ impl Crew {
             wanted,
             running: 0,
             standing_still: 0,
+            leaving: 0,
             pausing: 0,
             enders: 0,
             alive: 0,
@@ -127,8 +130,8 @@ impl Crew {
 
     /// Recruits until as many run as are wanted; `false` if there are not enough seats.
     fn fill(&self, roll: &mut Roll, shared: &Arc<Shared>) -> io::Result<bool> {
-        while roll.running < roll.wanted && !roll.stopping {
-            if !self.recruit(roll, shared)? {
+        while roll.running < roll.wanted {
+            if roll.stopping || !self.recruit(roll, shared)? {
                 return Ok(false);
             }
         }
@@ -184,6 +187,7 @@ impl Crew {
         let surplus = roll.is_surplus(seat);
         if surplus {
             roll.running -= 1;
+            roll.leaving += 1;
             // At once, or nobody could be recruited until the thread is there.
             roll.spare.push(seat);
         }
@@ -254,6 +258,14 @@ impl Crew {
             roll = self.changed.wait(roll).unwrap_or_else(PoisonError::into_inner);
         }
         roll.pausing -= 1;
+    }
+
+    /// A worker has passed on what waited at it.
+    fn has_left(&self, leave: Leave) {
+        if leave == Leave::Retired {
+            self.roll().leaving -= 1;
+        }
+        self.tell_drainers();
     }
 
     /// Wakes those who wait in `wait_until`, if anybody does.
@@ -350,13 +362,16 @@ fn serve(shared: &Arc<Shared>, number: usize) {
         let Ok((own, leave)) = catch_unwind(AssertUnwindSafe(|| worker.work())) else {
             std::process::abort();
         };
-        // What it leaves behind is for the others.
+        // What it leaves behind is for the others, if there will be any.
         while let Some(task) = own.pop_oldest().or_else(|| seat.inbox.try_dequeue().ok()) {
-            shared.overflow.push(task);
+            match leave {
+                Leave::Retired => shared.overflow.push(task),
+                Leave::Dismissed => shared.discard(task),
+            }
         }
         seat.get_up(own);
         shared.sleep.work_came();
-        shared.crew.tell_drainers();
+        shared.crew.has_left(leave);
         if leave == Leave::Dismissed || !shared.crew.wait_as_spare(number) {
             break;
         }

@@ -33,6 +33,10 @@ impl Run for Job {
         Ran::CountsItself
     }
 
+    fn inherits(&self, root: &TaskRef) {
+        Self::inherits(self, root);
+    }
+
     fn discard(self) -> Option<Task> {
         Self::discard(self)
     }
@@ -53,10 +57,20 @@ impl Schedule for Arc<Shared> {
         if end.left_in_queue {
             // SAFETY: the caller is ending this very task, which lives until it returns from here.
             let task = unsafe { TaskRef::from_address(end.address) };
-            let priority = task.priority();
-            self.vacancies.list(task);
-            full_fence();
-            self.lanes.nudge(priority);
+            // One that waited in another's place gives that back.
+            let place = match task.take_root() {
+                None => Some(task),
+                Some(root) => root.heir().withdraw().map(|heir| {
+                    drop(heir);
+                    root
+                }),
+            };
+            if let Some(place) = place {
+                let priority = place.priority();
+                self.vacancies.list(place);
+                full_fence();
+                self.lanes.nudge(priority);
+            }
         }
         if end.is_future {
             self.future_left(end.place);

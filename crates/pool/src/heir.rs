@@ -1,13 +1,16 @@
 //! The heir of a task: another that takes its place in the queue when it is no longer to be run.
 //!
 //! ```text
-//!   nobody ──── appoint ────► somebody ────┐ leave: the entry has left its queue,
-//!      └─────────────────────────────────┴──► gone         with whoever was appointed
+//!             appoint
+//!   nobody ◄───────────────► somebody ─────┐ leave: the entry has left its queue,
+//!      │      withdraw                     │        with whoever was appointed
+//!      └───────────────────────────────────┴──► gone
 //! ```
 //!
 //! A task that is cancelled while it waits leaves its entry behind in the queue, in the middle of others. The entry
 //! cannot be removed from there, but it can be given to the next task that finds the queue full: it waits in the
-//! place of the one that was cancelled. Who comes first, the heir or the worker that takes the entry out, is
+//! place of the one that was cancelled. An heir that is cancelled in its turn is withdrawn, and the place is
+//! free once more; so there are no heirs of heirs. Who comes first, the heir or the worker that takes the entry out, is
 //! decided by one word.
 
 use crate::edge::Edge;
@@ -60,11 +63,30 @@ impl Heir {
     pub(crate) fn is_gone(&self) -> bool {
         self.0.load(Relaxed) == gone()
     }
+
+    /// The heir has ended too, and its place is free again. Returns it, unless the entry has left its queue with it.
+    pub(crate) fn withdraw(&self) -> Option<Task> {
+        // HEIR_APPOINT, the other taker's end (Acquire).
+        let mut heir = self.0.load(HEIR_APPOINT.acquire());
+        loop {
+            if heir.is_null() || heir == gone() {
+                return None;
+            }
+            match self.0.compare_exchange(heir, ptr::null_mut(), HEIR_APPOINT.acquire(), Relaxed) {
+                // SAFETY: it was neither of the two marks, so `appoint` made it from a box, and the exchange gave it to
+                // this thread alone.
+                Ok(_) => return Some(*unsafe { Box::from_raw(heir) }),
+                Err(now) => heir = now,
+            }
+        }
+    }
 }
 
 impl Drop for Heir {
     fn drop(&mut self) {
-        // An entry that was never taken out went with its queue, and so does its heir.
-        drop(self.leave());
+        // An entry that was never taken out went with its queue, and so does its heir. A look first: most have none.
+        if !self.0.load(Relaxed).is_null() {
+            drop(self.leave());
+        }
     }
 }

@@ -107,6 +107,11 @@ impl Job {
         polled.expect("a refused job is still that of its future").0
     }
 
+    /// It is about to wait in the place of `root`.
+    pub(crate) fn inherits(&self, root: &TaskRef) {
+        self.0.iter().for_each(|task| task.set_root(root.clone()));
+    }
+
     pub(crate) fn priority(&self) -> Priority {
         self.0.as_ref().map(TaskRef::priority).unwrap_or_default()
     }

@@ -13,6 +13,7 @@
 //!
 //! Not here: how an offer is claimed, finished and waited for (`offer.rs`).
 
+use crate::cell::Header;
 use crate::current;
 use crate::offer::Offer;
 use crate::task::{Ran, Run, Task, drop_panic, drop_quietly};
@@ -23,7 +24,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 /// So many forks deep a stack is noted; deeper ones run here and are never offered.
@@ -260,6 +261,8 @@ impl<B: FnOnce() -> RB + Send, RB: Send> Run for Taken<B, RB> {
 /// The forks of one worker that its joins have not settled yet. Everything here is the worker's thread's.
 pub(crate) struct Forks {
     noted: [Cell<*const ()>; FORKS_MAX],
+    /// Which task the first of them was noted for.
+    noted_for: Cell<Option<NonNull<Header>>>,
     /// Those before have been offered.
     oldest: Cell<usize>,
     len: Cell<usize>,
@@ -267,7 +270,12 @@ pub(crate) struct Forks {
 
 impl Default for Forks {
     fn default() -> Self {
-        Self { noted: [const { Cell::new(ptr::null()) }; FORKS_MAX], oldest: Cell::new(0), len: Cell::new(0) }
+        Self {
+            noted: [const { Cell::new(ptr::null()) }; FORKS_MAX],
+            noted_for: Cell::new(None),
+            oldest: Cell::new(0),
+            len: Cell::new(0),
+        }
     }
 }
 
@@ -275,6 +283,9 @@ impl Forks {
     #[inline(always)]
     fn note(&self, fork: *const ()) -> Option<usize> {
         let place = self.len.get();
+        if place == 0 {
+            self.noted_for.set(token::current());
+        }
         let noted = self.noted.get(place)?;
         noted.set(fork);
         self.len.set(place + 1);
@@ -308,6 +319,10 @@ impl Worker {
         let (forks, shared) = (&self.forks, &self.shared);
         let idle = shared.sleep.asleep() + shared.sleep.searching();
         if forks.oldest.get() >= forks.len.get() || shared.forks.len() >= idle {
+            return;
+        }
+        // A task that runs inside another would offer the other's forks in its own name.
+        if forks.noted_for.get() != token::current() {
             return;
         }
         let fork = forks.noted[forks.oldest.get()].get();

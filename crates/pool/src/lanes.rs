@@ -8,7 +8,6 @@
 //! Not here: which queue a task goes to (`route.rs`).
 
 use crate::options::Priority;
-use crate::sync::full_fence;
 use crate::task::Task;
 use millpond_queue::{CapacityError, Claimed, Gate, GateConfig, GateStats, LanePattern, LaneTurn, Refusal};
 use std::cell::Cell;
@@ -102,11 +101,21 @@ impl Lanes {
         self.all().map(Gate::len).sum()
     }
 
+    /// Takes a task of any lane, waiting for those who are in the middle of their step.
+    pub(crate) fn take_one(&self) -> Option<Task> {
+        self.all().find_map(|gate| gate.try_dequeue().ok())
+    }
+
     /// Takes nothing more in. What was taken in can still be claimed.
     pub(crate) fn close(&self) {
-        // The normal lane first, by whose state one that is just being made is closed.
-        self.made(Priority::Normal).into_iter().for_each(Gate::close);
-        full_fence();
+        for lane in &self.gates {
+            // A lane that is missing is made now, and closed, so that none can be made open afterwards.
+            let made = lane.get().is_some();
+            if !made && let Ok(closed) = Gate::with_capacity(1) {
+                closed.close();
+                let _ = lane.set(closed);
+            }
+        }
         self.all().for_each(Gate::close);
     }
 
@@ -146,11 +155,6 @@ impl Lanes {
         let gate = Gate::start(GateConfig { capacity: self.capacity, ..GateConfig::default() })?;
         // Should another have been quicker, its lane it is.
         let gate = self.gates[priority.lane()].get_or_init(|| gate);
-        // Meets the fence in `close`: the lane is seen there, or sees that the normal one is closed.
-        full_fence();
-        if self.is_closed() {
-            gate.close();
-        }
         Ok(gate)
     }
 }

@@ -82,11 +82,10 @@ impl Shared {
 
     /// Takes everything out of the queues and drops it unrun.
     fn purge(&self) {
-        let turn = crate::lanes::Turn::default();
         // As many as are there now: what comes meanwhile is not meant.
         for _ in 0..self.lanes.len() {
-            let Some(claimed) = self.lanes.claim(&turn) else { break };
-            self.discard(claimed.take());
+            let Some(task) = self.lanes.take_one() else { break };
+            self.discard(task);
         }
         for seat in self.seats() {
             for _ in 0..seat.len() {
@@ -97,10 +96,12 @@ impl Shared {
         while let Some(task) = self.overflow.pop() {
             self.discard(task);
         }
+        // Halves of joins: their joiners take them back.
+        while self.forks.pop().is_some() {}
     }
 
     /// Drops a task unrun, and whoever took its place.
-    fn discard(&self, task: Task) {
+    pub(crate) fn discard(&self, task: Task) {
         let mut next = Some(task);
         while let Some(task) = next {
             if !task.counts_itself() {
@@ -140,6 +141,7 @@ impl Shared {
     fn is_dry(&self, roll: &Roll) -> bool {
         self.sleep.while_asleep(|asleep| {
             asleep + roll.enders == roll.running + roll.standing_still
+                && roll.leaving == 0
                 && self.futures.places() == 0
                 && !self.anything_waits()
         })
@@ -158,8 +160,8 @@ impl Shared {
             task.cancel();
         }
         // A task may stop its own pool: its thread is not waited for.
-        let ended = self.wait_as_ender(deadline, |roll| roll.alive <= roll.enders);
-        if ended && current::worker_of(self).is_none() {
+        self.wait_as_ender(deadline, |roll| roll.alive <= roll.enders);
+        if self.crew.roll().alive == 0 {
             for thread in threads {
                 // A worker's thread ends the process rather than unwind, so there is nothing to be told.
                 let _ = thread.join();

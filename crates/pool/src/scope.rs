@@ -1,7 +1,7 @@
 //! `scope`: tasks that borrow from the caller's stack, all of them over when it returns.
 //!
-//! Every task of a scope runs: one that finds the pool full, closed or purged is run by the thread that waits for the
-//! scope. So a scope needs no error and cannot be refused; a pool that is short of room costs it speed only.
+//! Every task of a scope runs: one that finds the pool full or closed is run by the thread that spawns it, one that is
+//! purged by the thread that waits for the scope. So a scope needs no error and cannot be refused; a pool that is short of room costs it speed only.
 //!
 //! The thread that waits is not idle if it is a worker: it runs what waits in its own queue, newest first, where the
 //! scope's tasks are.
@@ -12,13 +12,23 @@ use crate::lanes::Wait;
 use crate::options::Priority;
 use crate::route::Route;
 use crate::task::{Ran, Run, Task, drop_panic};
+use crate::token;
 use std::any::Any;
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// So many tasks deep a thread runs what no queue takes; beyond, the thread that waits for the scope does.
+const DEPTH_MAX: u32 = 16;
+
+thread_local! {
+    /// How many tasks of scopes this thread runs, one inside the other.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
 
 /// A scope in which tasks may borrow; see [`PoolHandle::scope`].
 pub struct Scope<'scope, 'env: 'scope> {
@@ -141,7 +151,12 @@ impl<'scope> Scope<'scope, '_> {
         let task = unsafe { Task::borrowing(scoped) };
         let route = Route { priority, affinity: None };
         if let Err(refusal) = self.pool.shared.admit(route, task, Wait::Never) {
-            self.run_here(refusal.into_inner());
+            let task = refusal.into_inner();
+            if DEPTH.get() < DEPTH_MAX {
+                self.run_here(task);
+            } else {
+                self.state.hand_back(task);
+            }
         }
     }
 
@@ -164,20 +179,29 @@ impl<'scope> Scope<'scope, '_> {
     /// Runs a task on this thread, and counts it as any other.
     fn run_here(&self, task: Task) {
         let shared = &self.pool.shared;
+        DEPTH.set(DEPTH.get() + 1);
         match current::worker_of(shared) {
             Some(worker) => worker.run_inside(task),
             None => {
+                let _alone = token::leave();
                 if let Some(ending) = task.run().ending() {
                     shared.count(ending);
                 }
             }
         }
+        DEPTH.set(DEPTH.get() - 1);
     }
 }
 
 impl State {
     fn rest(&self) -> MutexGuard<'_, Rest> {
         self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The thread that waits for the scope will run it.
+    fn hand_back(&self, task: Task) {
+        self.rest().handed_back.push(task);
+        self.changed.notify_all();
     }
 
     fn is_over(&self) -> bool {
@@ -218,11 +242,12 @@ impl<F: FnOnce() + Send> Run for Scoped<F> {
         let ran = match catch_unwind(AssertUnwindSafe(work)) {
             Ok(()) => Ran::Completed,
             Err(panic) => {
-                let mut rest = self.state.rest();
-                match rest.panic {
-                    None => rest.panic = Some(panic),
-                    Some(_) => drop_panic(panic),
-                }
+                // A later one is dropped when the lock is not held any more: it may do anything.
+                let later = {
+                    let mut rest = self.state.rest();
+                    if rest.panic.is_none() { rest.panic.replace(panic) } else { Some(panic) }
+                };
+                later.into_iter().for_each(drop_panic);
                 Ran::Panicked
             }
         };
@@ -238,8 +263,7 @@ impl<F: FnOnce() + Send> Drop for Scoped<F> {
         let again = Scoped { work: Some(work), state: Arc::clone(&self.state) };
         // SAFETY: as in `spawn_with`: the count still stands for it, so the scope waits, and runs it.
         let task = unsafe { Task::borrowing(again) };
-        self.state.rest().handed_back.push(task);
-        self.state.changed.notify_all();
+        self.state.hand_back(task);
     }
 }
 

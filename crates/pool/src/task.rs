@@ -13,6 +13,7 @@
 //!
 //! Not here: what becomes of a panic's message (the cell's business); a plain closure has nobody to tell.
 
+use crate::cell::TaskRef;
 use crate::counters::Ending;
 use std::any::Any;
 use std::fmt;
@@ -28,6 +29,8 @@ struct Kind {
     run: unsafe fn(*mut Payload) -> Ran,
     /// Drops it unrun. The payload counts as moved out afterwards.
     discard: unsafe fn(*mut Payload) -> Option<Task>,
+    /// Tells it that it waits in the place of another.
+    inherits: unsafe fn(*const Payload, &TaskRef),
     counts_itself: bool,
 }
 
@@ -69,6 +72,9 @@ pub(crate) trait Run: Send {
 
     /// Runs it. Does not unwind.
     fn run(self) -> Ran;
+
+    /// It is about to wait in the place of `root`, which has ended.
+    fn inherits(&self, _root: &TaskRef) {}
 
     /// Drops it unrun. Does not unwind. Returns what had taken its place in the queue, if anything.
     fn discard(self) -> Option<Task>
@@ -117,6 +123,12 @@ impl Task {
     /// Whether it sees to its own counting when it is dropped unrun.
     pub(crate) fn counts_itself(&self) -> bool {
         self.kind.counts_itself
+    }
+
+    /// It is about to wait in the place of `root`, which has ended.
+    pub(crate) fn inherits(&self, root: &TaskRef) {
+        // SAFETY: `kind` was made with the payload, which is whole and only looked at.
+        unsafe { (self.kind.inherits)(&raw const self.payload, root) };
     }
 
     /// Drops it unrun. Does not unwind. Returns what had taken its place in the queue, if anything.
@@ -173,7 +185,13 @@ const fn inline_kind<R: Run>() -> Kind {
         // SAFETY: by the caller's word there is an `R`, and it is moved out once.
         unsafe { payload.cast::<R>().read() }.discard()
     }
-    Kind { run: run::<R>, discard: discard::<R>, counts_itself: R::COUNTS_ITSELF }
+    /// # Safety
+    /// There is an `R` in the payload.
+    unsafe fn inherits<R: Run>(payload: *const Payload, root: &TaskRef) {
+        // SAFETY: by the caller's word there is an `R`, which is only looked at.
+        unsafe { &*payload.cast::<R>() }.inherits(root);
+    }
+    Kind { run: run::<R>, discard: discard::<R>, inherits: inherits::<R>, counts_itself: R::COUNTS_ITSELF }
 }
 
 const fn boxed_kind<R: Run>() -> Kind {
@@ -191,7 +209,13 @@ const fn boxed_kind<R: Run>() -> Kind {
         let work = unsafe { payload.cast::<Box<R>>().read() };
         (*work).discard()
     }
-    Kind { run: run::<R>, discard: discard::<R>, counts_itself: R::COUNTS_ITSELF }
+    /// # Safety
+    /// There is a `Box<R>` in the payload.
+    unsafe fn inherits<R: Run>(payload: *const Payload, root: &TaskRef) {
+        // SAFETY: by the caller's word there is a box of an `R`, which is only looked at.
+        unsafe { &*payload.cast::<Box<R>>() }.inherits(root);
+    }
+    Kind { run: run::<R>, discard: discard::<R>, inherits: inherits::<R>, counts_itself: R::COUNTS_ITSELF }
 }
 
 /// A closure that nobody waits for.

@@ -12,11 +12,14 @@ use std::ptr::NonNull;
 #[cfg(not(any(loom, shuttle)))]
 thread_local! {
     static CURRENT: Cell<Option<NonNull<Header>>> = const { Cell::new(None) };
+    /// Whether it is a part of that task, as half a join is.
+    static IS_PART: Cell<bool> = const { Cell::new(false) };
 }
 
 #[cfg(any(loom, shuttle))]
 crate::sync::thread_local! {
     static CURRENT: Cell<Option<NonNull<Header>>> = Cell::new(None);
+    static IS_PART: Cell<bool> = Cell::new(false);
 }
 
 /// Whether the task that this thread runs has been cancelled, is past its deadline, or its pool has been stopped.
@@ -85,7 +88,8 @@ impl Drop for Entered<'_> {
 
 /// Makes this thread run for the task of `token`, until the returned value is dropped: a part of it.
 pub(crate) fn run_for(token: Option<&CancelToken>) -> Left {
-    Left(CURRENT.with(|current| current.replace(token.map(|token| token.0.as_raw()))))
+    let task = CURRENT.with(|current| current.replace(token.map(|token| token.0.as_raw())));
+    Left { task, was_part: IS_PART.with(|part| part.replace(true)) }
 }
 
 /// Makes this thread run no task that could ask, until the returned value is dropped.
@@ -93,17 +97,26 @@ pub(crate) fn leave() -> Left {
     run_for(None)
 }
 
-pub(crate) struct Left(Option<NonNull<Header>>);
+pub(crate) struct Left {
+    task: Option<NonNull<Header>>,
+    was_part: bool,
+}
 
 impl Drop for Left {
     fn drop(&mut self) {
-        CURRENT.with(|current| current.set(self.0));
+        CURRENT.with(|current| current.set(self.task));
+        IS_PART.with(|part| part.set(self.was_part));
     }
 }
 
-/// Whether what this thread runs is a future.
+/// Whether what this thread runs is a future, and not a part of one that may go on for long.
 pub(crate) fn runs_future() -> bool {
-    with_current(|task| task.is_some_and(TaskRef::is_future))
+    !IS_PART.with(Cell::get) && with_current(|task| task.is_some_and(TaskRef::is_future))
+}
+
+/// Which task this thread runs, as a name.
+pub(crate) fn current() -> Option<NonNull<Header>> {
+    CURRENT.with(Cell::get)
 }
 
 fn with_current<R>(use_it: impl FnOnce(Option<&TaskRef>) -> R) -> R {

@@ -50,6 +50,7 @@ impl Vacancies {
                 self.len[priority.lane()].fetch_sub(1, Relaxed);
                 places.remove(&address).expect("it was found under the same lock")
             };
+            task.inherits(&place);
             match place.heir().appoint(task) {
                 Ok(()) => return Ok(()),
                 // Its entry has been taken out in between.

@@ -37,6 +37,9 @@ pub(crate) enum Body<W: Work> {
 impl<W: Work> Body<W> {
     /// Drops what is there, in its place. Does not unwind.
     pub(crate) fn clear(&mut self) {
+        if matches!(self, Self::Empty) {
+            return;
+        }
         // The assignment drops the old value where it is, as a future asks for, and puts the new one there even if
         // that panics.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| *self = Self::Empty)) {

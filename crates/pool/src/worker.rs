@@ -126,7 +126,8 @@ impl Worker {
                 crew.leave();
                 return ControlFlow::Break(Leave::Dismissed);
             }
-            if bits & attention::SURPLUS != 0 && crew.may_retire(&self.shared, self.number) {
+            let surplus = bits & attention::SURPLUS != 0 && self.number >= crew.wanted();
+            if surplus && crew.may_retire(&self.shared, self.number) {
                 return ControlFlow::Break(Leave::Retired);
             }
             if bits & attention::PAUSED == 0 {
@@ -159,6 +160,8 @@ impl Worker {
     /// decided when the next task has been taken from the same queue (`find.rs`), which saves a fence.
     pub(crate) fn push_again(&self, job: Job) {
         match self.own.push(Task::new(job)) {
+            // The task around this one may go on for long before this worker looks for another.
+            Ok(()) if self.depth.get() > 0 => self.shared.sleep.work_came(),
             Ok(()) => self.gave_way.set(true),
             Err(task) => {
                 self.shared.overflow.push(task);
@@ -179,6 +182,7 @@ impl Worker {
 
     /// Puts what comes next where others see it.
     fn share_next(&self) {
+        self.tell_of_own();
         if let Some(job) = self.next.take() {
             self.push_own(Task::new(job));
         }

@@ -296,6 +296,8 @@ impl<T> Gate<T> {
                 Err(Stuck::Blocked(position)) => match waiting.next(&self.tail, position, || self.free()) {
                     Next::LookAgain => {}
                     Next::GiveUp if matches!(until, Until::Now) => return Err(Refusal::Full(value)),
+                    // Its time is over, but it may have been nudged: the place is not for it alone.
+                    Next::GiveUp if otherwise() => return Err(Refusal::Full(value)),
                     Next::GiveUp => return Err(Refusal::TimedOut(value)),
                     Next::Sleep(_) if otherwise() => return Err(Refusal::Full(value)),
                     Next::Sleep(limit) => {

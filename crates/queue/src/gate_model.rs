@@ -4,7 +4,8 @@
 //! once; none is accepted after closing; a consumer is told *closed* only when nothing is left; closing
 //! wakes both sides, however many.
 
-use crate::gate::{Gate, NoValue, Refusal};
+use crate::gate::Gate;
+use crate::gate_refusal::{NoValue, Refusal};
 use crate::model::explore;
 use crate::sync::{Arc, UnsafeCell, thread};
 use alloc::vec::Vec;

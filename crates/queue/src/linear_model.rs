@@ -6,7 +6,8 @@
 //!
 //! Not here: the search for the order (`linear.rs`), the rings of shared memory (`wpol/linear_model.rs`).
 
-use crate::gate::{Gate, NoValue, Refusal};
+use crate::gate::Gate;
+use crate::gate_refusal::{NoValue, Refusal};
 use crate::linear::{
     DequeAnswer, DequeCall, History, Operation, PlainDeque, PlainQueue, QueueAnswer, QueueCall, Sequential,
     legal_order,

@@ -183,8 +183,8 @@ impl<T> StealQueue<T> {
         self.pop_oldest_with(|item| item)
     }
 
-    /// As [`pop_oldest`](Self::pop_oldest), and does `use_it` with the item on the spot: for items so large that handing
-    /// them on costs more than taking them. `use_it` may use the queue.
+    /// As [`pop_oldest`](Self::pop_oldest), and does `use_it` with the item on the spot: for items so large that
+    /// handing them on costs more than taking them. `use_it` may use the queue.
     #[inline(always)]
     pub fn pop_oldest_with<R>(&self, use_it: impl FnOnce(T) -> R) -> Option<R> {
         let claim = self.take(self.bottom(), |claim| claim_more(claim, 1))?;

@@ -77,9 +77,9 @@ mod make {
     /// As `full_fence`, right after a read-modify-write of this thread: on x86-64 that was one.
     #[inline(always)]
     pub fn fence_after_swap() {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
         core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         full_fence();
     }
 

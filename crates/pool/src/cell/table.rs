@@ -9,7 +9,7 @@ use crate::job::Job;
 use crate::options::Priority;
 use crate::schedule::{End, Schedule};
 use crate::state::{State, Verdict};
-use crate::sync::{AtomicU32, UnsafeCell};
+use crate::sync::{AtomicPtr, AtomicU32, Ordering::Relaxed, UnsafeCell};
 use crate::task::drop_quietly;
 use crate::work::{Body, Outcome, Work};
 use std::any::TypeId;
@@ -59,6 +59,7 @@ fn allocate<S: Schedule, W: Work>(schedule: S, details: Details, work: W, claime
         waiter: UnsafeCell::new(None),
         bell: AtomicU32::new(0),
         heir: Heir::new(),
+        root: AtomicPtr::new(std::ptr::null_mut()),
         place: AtomicU32::new(0),
         priority,
         table: const { &table::<S, W>() },
@@ -195,6 +196,13 @@ unsafe fn free<S, W: Work>(cell: NonNull<Header>) {
     // SAFETY: the cell is this function's own, and nobody else's.
     cell.body.with_mut(|body| unsafe { &mut *body }.clear());
     // SAFETY: as above, the cell is this function's own.
-    drop_quietly(cell.header.waiter.with_mut(|waiter| unsafe { &mut *waiter }.take()));
+    let waiter = cell.header.waiter.with_mut(|waiter| unsafe { &mut *waiter }.take());
+    if waiter.is_some() {
+        drop_quietly(waiter);
+    }
+    if let Some(root) = NonNull::new(cell.header.root.load(Relaxed)) {
+        // SAFETY: it came from `set_root` with a reference of its own, and nobody has taken it since.
+        drop(unsafe { TaskRef::from_raw(root) });
+    }
     drop(cell);
 }

@@ -79,7 +79,7 @@ impl Worker {
 
     /// A task that gave way waits in this worker's own queue, and another comes first here: somebody else may run it.
     #[inline(always)]
-    fn tell_of_own(&self) {
+    pub(super) fn tell_of_own(&self) {
         if self.gave_way.replace(false) {
             self.shared.sleep.work_came();
         }
@@ -130,9 +130,12 @@ impl Worker {
     fn rob_seat(&self, victim: usize) -> Option<Task> {
         let seat = self.shared.seat(victim);
         while !seat.stealer.is_empty() {
+            let before = self.own.len();
             match seat.stealer.steal_batch_and_pop(&self.own) {
                 Steal::Success(task) => {
-                    bump(&self.counters().stolen, 1 + self.own.len() as u64);
+                    bump(&self.counters().stolen, 1 + self.own.len().saturating_sub(before) as u64);
+                    // While they were in this worker's hands, one that parked saw them nowhere.
+                    self.shared.sleep.work_came();
                     return Some(task);
                 }
                 Steal::Retry => std::hint::spin_loop(),

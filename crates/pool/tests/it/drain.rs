@@ -236,6 +236,22 @@ fn a_task_may_drain_its_own_pool() {
 }
 
 #[test]
+fn many_tasks_may_drain_their_own_pool_at_once() {
+    promptly("the drains return when only their callers are left", || {
+        let pool = Arc::new(pool(2));
+        let drains: Vec<_> = (0..4)
+            .map(|_| {
+                let inner = Arc::clone(&pool);
+                pool.submit(move || inner.drain(Duration::MAX)).unwrap()
+            })
+            .collect();
+        let others: Vec<_> = (0..100).filter_map(|number| pool.submit(move || number).ok()).collect();
+        assert!(drains.into_iter().all(|drain| drain.wait().unwrap().waiting == 0));
+        assert!(others.into_iter().enumerate().all(|(number, ticket)| ticket.wait().unwrap() == number));
+    });
+}
+
+#[test]
 fn the_only_worker_may_drain_its_own_pool() {
     promptly("somebody stands in for the worker that drains", || {
         let pool = Arc::new(pool(1));

@@ -6,7 +6,7 @@
 use crate::busy::{Busy, lone_worker, pool, start, thread_name};
 use crate::eventually::{eventually, promptly};
 use crate::witness::Witnesses;
-use millpond::{PoolConfig, PoolHandle, join};
+use millpond::{Hook, PoolConfig, PoolHandle, join};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -209,5 +209,21 @@ fn joins_go_on_while_the_pool_stops() {
             Err(error) => assert!(matches!(error, millpond::TaskError::Cancelled), "{error}"),
         }
         assert_eq!(report.waiting, 0);
+    });
+}
+
+#[test]
+fn nothing_is_left_of_a_pool_that_ends_in_the_middle_of_joins() {
+    promptly("everything is freed", || {
+        let witnesses = Witnesses::default();
+        for _ in 0..300 {
+            let witness = witnesses.one();
+            let on_start = Some(Hook::new(move |_| drop(witness.clone())));
+            let pool = start(PoolConfig { workers: 4, on_start, ..PoolConfig::default() });
+            let tickets: Vec<_> = (0..4).map(|_| pool.submit(|| fibonacci(10)).unwrap()).collect();
+            drop(pool);
+            drop(tickets);
+        }
+        eventually("the configuration of every pool is freed", || witnesses.left() == 0);
     });
 }

@@ -88,6 +88,49 @@ fn what_runs_goes_on_while_the_pool_is_paused() {
 }
 
 #[test]
+fn a_task_may_pause_resize_and_resume_its_own_pool() {
+    promptly("the pool goes on", || {
+        let pool = Arc::new(pool(2));
+        let inner = Arc::clone(&pool);
+        let meddles = pool.submit(move || {
+            for workers in [1, 4, 2] {
+                inner.pause();
+                let waits = inner.submit(|| 1).unwrap();
+                inner.resize(workers).unwrap();
+                assert_eq!(inner.purge().cancelled, 1);
+                assert!(matches!(waits.wait(), Err(TaskError::Cancelled)));
+                inner.resume();
+            }
+        });
+        meddles.unwrap().wait().unwrap();
+        assert_eq!(pool.submit(|| 7).unwrap().wait().unwrap(), 7);
+    });
+}
+
+#[test]
+fn many_may_pause_resize_and_resume_at_once() {
+    promptly("the pool goes on", || {
+        let (pool, ran) = (pool(2), Arc::new(AtomicUsize::new(0)));
+        thread::scope(|scope| {
+            for number in 0..3 {
+                let (pool, ran) = (&pool, &ran);
+                scope.spawn(move || {
+                    for round in 0..200 {
+                        pool.pause();
+                        pool.resize(1 + (round + number) % 4).unwrap();
+                        let ran = Arc::clone(ran);
+                        pool.spawn(move || add(&ran, 1)).unwrap();
+                        pool.resume();
+                    }
+                });
+            }
+        });
+        // Whoever came last may have paused after another resumed, but each has resumed after its own pause.
+        eventually("all tasks run", || ran.load(Relaxed) == 600);
+    });
+}
+
+#[test]
 fn a_paused_pool_takes_tasks_in_as_far_as_there_is_room() {
     let pool = small_pool(1, 2);
     until_asleep(&pool);

@@ -7,7 +7,9 @@
 use crate::busy::{lone_worker, pool, start};
 use crate::eventually::promptly;
 use crate::witness::add;
-use millpond::{Pool, PoolConfig, PoolHandle, Priority, SubmitError, TaskError, TaskOptions, block_on};
+use millpond::{
+    Pool, PoolConfig, PoolHandle, Priority, SubmitError, TaskError, TaskOptions, block_on, yield_now,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -200,6 +202,34 @@ fn a_worker_with_a_stand_in_may_wait_for_anything_of_its_own_pool() {
             future + closure + blocked + called
         });
         assert_eq!(waits.unwrap().wait().unwrap(), 10);
+    });
+}
+
+#[test]
+fn a_worker_without_a_stand_in_may_wait_for_futures_and_callbacks_of_its_own_pool() {
+    promptly("everything is waited for", || {
+        let pool = lone_worker(4);
+        let handle = pool.handle();
+        let waits = pool.submit(move || {
+            let yields = async {
+                yield_now().await;
+                1
+            };
+            let future = handle.spawn_async(yields).unwrap().wait().unwrap();
+            let inner = handle.clone();
+            let awaits = async move { inner.submit(|| 2).unwrap().await.unwrap() };
+            let blocked = block_on(handle.spawn_async(awaits).unwrap()).unwrap();
+            let mut scoped = 0;
+            let within = handle.clone();
+            handle.scope(|scope| {
+                scope.spawn_with(Priority::Low, || {
+                    scoped = within.spawn_async(async { 3 }).unwrap().wait().unwrap();
+                });
+            });
+            future + blocked + scoped
+        });
+        assert_eq!(waits.unwrap().wait().unwrap(), 6);
+        assert!(pool.metrics().workers_unrelieved > 0);
     });
 }
 

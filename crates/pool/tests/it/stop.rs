@@ -10,7 +10,7 @@ use millpond::{
     CancelToken, Hook, Pool, PoolConfig, SubmitError, TaskError, TaskOptions, is_cancelled, yield_now,
 };
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -258,6 +258,54 @@ fn a_pool_may_be_dropped_by_a_callback_or_by_what_a_cancelled_task_held() {
         holds.cancel();
         assert!(handle.submit(|| ()).is_err(), "ended on the thread that cancelled");
         busy.release();
+    });
+}
+
+#[test]
+fn a_pool_may_be_dropped_by_its_own_timer() {
+    promptly("the pool ends", || {
+        let pool = pool(1);
+        let (handle, busy) = (pool.handle(), Busy::one(&pool));
+        let owner = Arc::new(Mutex::new(None));
+        let held = Arc::clone(&owner);
+        let soon = TaskOptions { timeout: Some(Duration::from_millis(20)), ..TaskOptions::default() };
+        let holds = pool.with(&soon).submit(move || drop(held)).unwrap();
+        let behind = pool.submit(|| ()).unwrap();
+        *owner.lock().unwrap() = Some(pool);
+        drop(owner);
+        // The closure that holds the pool expires, and is dropped by the thread that noticed.
+        assert!(matches!(behind.wait(), Err(TaskError::Cancelled)));
+        assert!(handle.submit(|| ()).is_err());
+        busy.release();
+        assert!(matches!(holds.wait(), Err(TaskError::Expired)));
+    });
+}
+
+#[test]
+fn a_task_may_stop_its_pool_while_others_drain_it() {
+    promptly("the pool ends", || {
+        for _ in 0..100 {
+            let pool = Arc::new(pool(3));
+            let (sent, receives) = mpsc::channel::<Arc<Pool>>();
+            let receives = Arc::new(Mutex::new(receives));
+            let tickets: Vec<_> = (0..3)
+                .map(|number| {
+                    let receives = Arc::clone(&receives);
+                    let ends = move || {
+                        let pool = receives.lock().unwrap().recv().unwrap();
+                        match number {
+                            // Whoever has the last of the three ends the pool; the others wait for it to run dry.
+                            0 => drop(pool),
+                            _ => assert_eq!(pool.drain(Duration::MAX).waiting, 0),
+                        }
+                    };
+                    pool.submit(ends).unwrap()
+                })
+                .collect();
+            (0..2).for_each(|_| sent.send(Arc::clone(&pool)).unwrap());
+            sent.send(pool).unwrap();
+            tickets.into_iter().for_each(|ticket| ticket.wait().unwrap());
+        }
     });
 }
 
