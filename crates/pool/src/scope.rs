@@ -1,7 +1,8 @@
 //! `scope`: tasks that borrow from the caller's stack, all of them over when it returns.
 //!
 //! Every task of a scope runs: one that finds the pool full or closed is run by the thread that spawns it, one that is
-//! purged by the thread that waits for the scope. So a scope needs no error and cannot be refused; a pool that is short of room costs it speed only.
+//! purged by the thread that waits for the scope. So a scope needs no error and cannot be refused; a pool that is short
+//! of room costs it speed only.
 //!
 //! The thread that waits is not idle if it is a worker: it runs what waits in its own queue, newest first, where the
 //! scope's tasks are.

@@ -72,6 +72,37 @@ fn a_cancelled_task_makes_room_for_a_submitter_that_waits_for_it() {
 }
 
 #[test]
+fn a_place_may_be_given_on_any_number_of_times() {
+    promptly("the last ones run", || {
+        for purged in [false, true] {
+            let (pool, witnesses) = (small_pool(1, 4), Witnesses::default());
+            let busy = Busy::one(&pool);
+            let submit = |number: usize| {
+                let witness = witnesses.one();
+                let task = move || {
+                    let _witness = witness;
+                    number
+                };
+                pool.try_submit(task).unwrap()
+            };
+            let mut tickets: Vec<_> = (0..4).map(submit).collect();
+            for number in 4..100_000 {
+                assert_eq!(tickets[number % 4].cancel(), CancelAnswer::Cancelled);
+                tickets[number % 4] = submit(number);
+            }
+            assert_eq!((witnesses.left(), pool.metrics().tasks_waiting), (4, 4));
+            if purged {
+                assert_eq!(pool.purge().cancelled, 4);
+            }
+            busy.release();
+            let results: Vec<_> = tickets.into_iter().map(|ticket| ticket.wait().ok()).collect();
+            let expected = [99_996, 99_997, 99_998, 99_999].map(|number| (!purged).then_some(number));
+            assert_eq!(results, expected);
+        }
+    });
+}
+
+#[test]
 fn a_running_closure_is_asked_and_its_result_is_kept() {
     let pool = pool(1);
     let (begun, begins) = mpsc::channel();

@@ -150,7 +150,7 @@ fn a_closure_run_by_whoever_waited_for_it_leaves_room_for_another() {
         let handle = pool.handle();
         let refused = pool.submit(move || {
             // Whenever one is submitted, none waits: there is always room.
-            (0..1000).find(|&number| match handle.try_submit(move || number) {
+            (0..100_000).find(|&number| match handle.try_submit(move || number) {
                 Ok(ticket) => ticket.wait().unwrap() != number,
                 Err(_) => true,
             })
