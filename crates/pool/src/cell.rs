@@ -36,6 +36,7 @@ use crate::schedule::End;
 use crate::state::{Released, Snapshot, Start, State, Stopped, Verdict, Woken};
 use crate::sync::{AtomicPtr, AtomicU32, Ordering::Relaxed, UnsafeCell};
 use crate::task::{Task, drop_quietly};
+use crate::token;
 use running::Holds;
 use std::borrow::Cow;
 use std::mem::{self, ManuallyDrop};
@@ -312,6 +313,10 @@ impl TaskRef {
     }
 
     pub(crate) fn wake_by_ref(&self) {
+        // One that wakes itself while it runs, as one does that gives way: whoever runs it is this thread.
+        if token::note_own_wake(self.0) {
+            return;
+        }
         if self.state().wake_by_ref() {
             // The reference was added by the step.
             self.queue(Job::new(Self(self.0)));

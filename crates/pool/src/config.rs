@@ -67,7 +67,7 @@ pub struct PoolConfig {
     /// from the shared queue, whatever the other lanes hold. Default 8, 4, 1.
     pub lane_weights: [u32; 3],
     /// How long a worker without work looks around before it sleeps, and how long one who waits for a ticket looks for
-    /// its result; at most half of the workers search at once. Zero sleeps at once. Default 20 µs.
+    /// its result. Zero sleeps after a few looks. Default 20 µs.
     pub spin: Duration,
     /// The name of the threads, followed by a number. Default `millpond`.
     pub name: String,

@@ -1,7 +1,8 @@
-//! Where a woken async task waits when every queue is full: it was taken in once and cannot be refused now.
+//! Where tasks wait that were taken in once and cannot be refused now: woken async tasks that find every queue full, and
+//! what a retiring worker leaves.
 //!
-//! Its length is bounded by the number of async tasks that may live. It is looked at only when it holds something,
-//! which is seldom, so a lock will do.
+//! Its length is bounded by the number of async tasks that may live, and by the workers' own queues and inboxes. It is
+//! looked at only when it holds something, which is seldom, so a lock will do.
 
 use crate::task::Task;
 use std::collections::VecDeque;

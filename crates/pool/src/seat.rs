@@ -1,7 +1,8 @@
 //! A seat: what a worker owns that others may see. It stays when the worker leaves, so that nothing in it is lost.
 //!
-//! A worker that retires simply gets up: its queue and its inbox stay in the seat, where thieves find what is left,
-//! and the next worker to sit down takes them over.
+//! A worker that retires passes what waits at it on to the overflow list, so that the others come to it in turn; its
+//! empty queue and its inbox stay in the seat for the next one to sit down. What comes to the inbox meanwhile is found
+//! by thieves.
 
 use crate::config::PoolConfig;
 use crate::counters::Padded;

@@ -45,7 +45,7 @@ pub(crate) struct Shared {
     seats: Box<[OnceLock<Arc<Seat>>]>,
     seats_used: AtomicUsize,
     pub(crate) sleep: Sleep,
-    /// Bits of [`attention`]; zero nearly always. Changed under the crew's lock.
+    /// Bits of [`attention`]; zero nearly always, until the pool drains.
     pub(crate) attention: CachePadded<AtomicU32>,
     pub(crate) crew: Crew,
     pub(crate) futures: Futures,

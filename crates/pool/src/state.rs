@@ -304,15 +304,16 @@ impl State {
         }
     }
 
-    /// Leaves a future that is not ready yet to its wakers.
+    /// Leaves a future that is not ready yet to its wakers. `woke_itself`: it was woken by the very step that just ended,
+    /// which needed no change of the word.
     #[inline]
-    pub(crate) fn suspend(&self) -> Suspended {
+    pub(crate) fn suspend(&self, woke_itself: bool) -> Suspended {
         let mut came_of_it = Suspended::Idle;
         let _ = self.step(STATE_PASS.release(), |seen| {
             let asleep = seen.to(IDLE).less_one_reference();
             let (next, came) = if seen.verdict().is_some() && !left_out("STATE_ASKED_IS_CLOSED") {
                 (seen.to(CLOSING), Suspended::Close)
-            } else if seen.0 & WOKEN != 0 && !left_out("STATE_WOKEN_RUNS_AGAIN") {
+            } else if (woke_itself || seen.0 & WOKEN != 0) && !left_out("STATE_WOKEN_RUNS_AGAIN") {
                 (seen.to(QUEUED).without(WOKEN), Suspended::Again)
             } else if asleep.only_its_ticket_is_left() && !left_out("STATE_ABANDONED_IS_CLOSED") {
                 (seen.to(CLOSING).judged(Verdict::Abandoned), Suspended::Close)

@@ -14,12 +14,15 @@ thread_local! {
     static CURRENT: Cell<Option<NonNull<Header>>> = const { Cell::new(None) };
     /// Whether it is a part of that task, as half a join is.
     static IS_PART: Cell<bool> = const { Cell::new(false) };
+    /// Whether that task woke itself on this thread since it was entered.
+    static WOKE_ITSELF: Cell<bool> = const { Cell::new(false) };
 }
 
 #[cfg(any(loom, shuttle))]
 crate::sync::thread_local! {
     static CURRENT: Cell<Option<NonNull<Header>>> = Cell::new(None);
     static IS_PART: Cell<bool> = Cell::new(false);
+    static WOKE_ITSELF: Cell<bool> = Cell::new(false);
 }
 
 /// Whether the task that this thread runs has been cancelled, is past its deadline, or its pool has been stopped.
@@ -71,11 +74,12 @@ impl fmt::Debug for CancelToken {
 #[inline(always)]
 pub(crate) fn enter(task: &TaskRef) -> Entered<'_> {
     let before = CURRENT.with(|current| current.replace(Some(task.as_raw())));
-    Entered { before, _task: task }
+    Entered { before, before_woke_itself: WOKE_ITSELF.with(|woke| woke.replace(false)), _task: task }
 }
 
 pub(crate) struct Entered<'a> {
     before: Option<NonNull<Header>>,
+    before_woke_itself: bool,
     _task: &'a TaskRef,
 }
 
@@ -83,7 +87,26 @@ impl Drop for Entered<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         CURRENT.with(|current| current.set(self.before));
+        WOKE_ITSELF.with(|woke| woke.set(self.before_woke_itself));
     }
+}
+
+impl Entered<'_> {
+    /// Whether the task woke itself on this thread since it was entered.
+    #[inline(always)]
+    pub(crate) fn woke_itself(&self) -> bool {
+        WOKE_ITSELF.with(Cell::get)
+    }
+}
+
+/// Notes that `task` was woken, if it is the one this thread runs and a future; `false` if it is not.
+#[inline(always)]
+pub(crate) fn note_own_wake(task: NonNull<Header>) -> bool {
+    let own = CURRENT.with(Cell::get) == Some(task) && !IS_PART.with(Cell::get);
+    if own {
+        WOKE_ITSELF.with(|woke| woke.set(true));
+    }
+    own
 }
 
 /// Makes this thread run for the task of `token`, until the returned value is dropped: a part of it.

@@ -28,20 +28,21 @@ impl Running {
     /// Runs it, for one step if it is a future.
     #[inline]
     pub(crate) fn go(self) -> Turn {
-        let stepped = {
-            let _entered = token::enter(&self.task);
+        let (stepped, woke_itself) = {
+            let entered = token::enter(&self.task);
             let waker = waker::borrowed(&self.task);
             // SAFETY: the cell lives and is of the type its table was made for; `Running` owns the body.
-            unsafe { (self.task.table().step)(self.task.0, &waker) }
+            let stepped = unsafe { (self.task.table().step)(self.task.0, &waker) };
+            (stepped, entered.woke_itself())
         };
         match stepped {
             Poll::Ready(verdict) => self.finish(verdict),
-            Poll::Pending => self.suspend(),
+            Poll::Pending => self.suspend(woke_itself),
         }
     }
 
-    fn suspend(self) -> Turn {
-        match self.task.state().suspend() {
+    fn suspend(self, woke_itself: bool) -> Turn {
+        match self.task.state().suspend(woke_itself) {
             Suspended::Idle => {
                 // The reference went with the step; the task may be gone already.
                 mem::forget(self.task);

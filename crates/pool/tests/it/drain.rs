@@ -239,13 +239,16 @@ fn a_task_may_drain_its_own_pool() {
 fn many_tasks_may_drain_their_own_pool_at_once() {
     promptly("the drains return when only their callers are left", || {
         let pool = Arc::new(pool(2));
+        // All are taken in before the first of them closes the pool.
+        pool.pause();
         let drains: Vec<_> = (0..4)
             .map(|_| {
                 let inner = Arc::clone(&pool);
                 pool.submit(move || inner.drain(Duration::MAX)).unwrap()
             })
             .collect();
-        let others: Vec<_> = (0..100).filter_map(|number| pool.submit(move || number).ok()).collect();
+        let others: Vec<_> = (0..100).map(|number| pool.submit(move || number).unwrap()).collect();
+        pool.resume();
         assert!(drains.into_iter().all(|drain| drain.wait().unwrap().waiting == 0));
         assert!(others.into_iter().enumerate().all(|(number, ticket)| ticket.wait().unwrap() == number));
     });
