@@ -1,5 +1,5 @@
-//! Where tasks wait that were taken in once and cannot be refused now: woken async tasks that find every queue full, and
-//! what a retiring worker leaves.
+//! Where tasks wait that were taken in once and cannot be refused now: woken async tasks that find every queue full,
+//! and what a retiring worker leaves.
 //!
 //! Its length is bounded by the number of async tasks that may live, and by the workers' own queues and inboxes. It is
 //! looked at only when it holds something, which is seldom, so a lock will do.

@@ -304,8 +304,8 @@ impl State {
         }
     }
 
-    /// Leaves a future that is not ready yet to its wakers. `woke_itself`: it was woken by the very step that just ended,
-    /// which needed no change of the word.
+    /// Leaves a future that is not ready yet to its wakers. `woke_itself`: it was woken by the very step that just
+    /// ended, which needed no change of the word.
     #[inline]
     pub(crate) fn suspend(&self, woke_itself: bool) -> Suspended {
         let mut came_of_it = Suspended::Idle;

@@ -209,7 +209,8 @@ impl<T> Gate<T> {
 
     /// Wakes one producer that waits for room, though there may be none.
     pub fn nudge(&self) {
-        if self.head.word.load(Relaxed) & SLEEPERS != 0 && rise(&self.head) {
+        let waits = self.head.word.load(Relaxed) & SLEEPERS != 0 && rise(&self.head);
+        if waits && !left_out("GATE_NUDGE_WAKES") {
             wake(&self.producer_wakes, 1);
         }
     }
@@ -491,7 +492,7 @@ impl<T> Gate<T> {
                 Err(now) => word = now,
             }
         }
-        if otherwise() && rise(end) {
+        if !left_out("GATE_WAITING_ASKS_AGAIN") && otherwise() && rise(end) {
             return true;
         }
         loop {

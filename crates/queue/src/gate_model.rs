@@ -7,7 +7,7 @@
 use crate::gate::Gate;
 use crate::gate_refusal::{NoValue, Refusal};
 use crate::model::explore;
-use crate::sync::{Arc, UnsafeCell, thread};
+use crate::sync::{Arc, AtomicU32, Ordering::Relaxed, UnsafeCell, full_fence, thread};
 use alloc::vec::Vec;
 
 /// A cell written before an event and read after it, which the checker watches.
@@ -160,5 +160,26 @@ fn one_whose_time_runs_out_takes_its_wake_up_along_and_loses_nothing() {
         taken.extend(first.flatten());
         taken.extend(second);
         assert_eq!(taken, [1, 2]);
+    });
+}
+
+#[test]
+fn a_producer_that_waits_is_told_of_a_place_elsewhere() {
+    explore(3, || {
+        let gate = gate(1);
+        gate.try_enqueue(1).unwrap();
+        let place = Arc::new(AtomicU32::new(0));
+        let seen = Arc::clone(&place);
+        let producer = start(&gate, move |gate| {
+            gate.enqueue_unless(2, None, || {
+                full_fence();
+                seen.load(Relaxed) == 1
+            })
+        });
+        place.store(1, Relaxed);
+        full_fence();
+        gate.nudge();
+        assert_eq!(producer.join().unwrap(), Err(Refusal::Full(2)));
+        assert_eq!(gate.try_dequeue(), Ok(1));
     });
 }

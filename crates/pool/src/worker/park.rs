@@ -1,8 +1,9 @@
 //! What a worker does when its own places are empty: it searches for a bounded while, then sleeps.
 //!
 //! Searching costs a processor, so at most half of the workers do it while others sleep, and only for
-//! [`spin`](crate::PoolConfig::spin). It pays because waking a sleeper costs the submitter a system call, many times what a task costs. A searcher
-//! offers its processor to others now and then: on a busy machine whoever is to submit may be waiting for it.
+//! [`spin`](crate::PoolConfig::spin). It pays because waking a sleeper costs the submitter a system call, many times
+//! what a task costs. A searcher offers its processor to others now and then: on a busy machine whoever is to submit
+//! may be waiting for it.
 //!
 //! Not here: the protocol of falling asleep and waking (`sleep.rs`, `SLEEP.md`).
 
