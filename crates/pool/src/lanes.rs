@@ -55,6 +55,7 @@ impl Lanes {
     }
 
     /// Waits for room, and hands the task back as *full* when `otherwise` says that there is a place elsewhere.
+    #[inline(always)]
     pub(crate) fn push(
         &self,
         priority: Priority,

@@ -103,7 +103,13 @@ impl Shared {
     /// Puts a task into its shared lane; if that is full, into a place whose task was cancelled.
     #[inline]
     fn to_lane(&self, priority: Priority, task: Task, wait: Wait) -> Result<(), Refusal<Task>> {
-        let pushed = self.lanes.try_push(priority, task);
+        let pushed = match wait {
+            Wait::Never => self.lanes.try_push(priority, task),
+            Wait::Forever => self.lanes.push(priority, task, None, || self.has_place(priority)),
+            Wait::AtMost(timeout) => {
+                self.lanes.push(priority, task, Some(timeout), || self.has_place(priority))
+            }
+        };
         let pushed = match pushed {
             Err(Refusal::Full(task)) => self.to_full_lane(priority, task, wait),
             pushed => pushed,
@@ -116,29 +122,31 @@ impl Shared {
 
     #[cold]
     fn to_full_lane(&self, priority: Priority, mut task: Task, wait: Wait) -> Result<(), Refusal<Task>> {
-        let (timeout, started) = match wait {
-            Wait::AtMost(timeout) => (Some(timeout), Some(Instant::now())),
-            Wait::Never | Wait::Forever => (None, None),
-        };
+        let started = Instant::now();
         loop {
             task = match self.vacancies.give(priority, task) {
                 Ok(()) => return Ok(()),
                 Err(task) if wait == Wait::Never => return Err(Refusal::Full(task)),
                 Err(task) => task,
             };
-            // A place that comes free is listed before the waiting are looked for, and looked for by them after they
-            // are known to wait.
-            let place_elsewhere = || {
-                full_fence();
-                self.vacancies.of(priority) > 0
+            // Another was faster.
+            let left = match wait {
+                Wait::AtMost(timeout) => Some(timeout.saturating_sub(started.elapsed())),
+                Wait::Never | Wait::Forever => None,
             };
-            let left =
-                timeout.zip(started).map(|(timeout, started)| timeout.saturating_sub(started.elapsed()));
-            task = match self.lanes.push(priority, task, left, place_elsewhere) {
+            task = match self.lanes.push(priority, task, left, || self.has_place(priority)) {
                 Err(Refusal::Full(task)) => task,
                 pushed => return pushed,
             };
         }
+    }
+
+    /// Whether there is a place elsewhere for one who waits for room. A place is listed before the waiting are looked
+    /// for, and asked for by them after they are known to wait.
+    #[cold]
+    fn has_place(&self, priority: Priority) -> bool {
+        full_fence();
+        self.vacancies.of(priority) > 0
     }
 
     /// Puts a task into the inbox of the worker its key belongs to.

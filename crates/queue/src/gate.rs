@@ -198,12 +198,17 @@ impl<T> Gate<T> {
     /// Adds a value, waiting for place at most `timeout`, or as long as it takes; but it is handed back as
     /// [`Refusal::Full`] when `otherwise` says that the caller can help itself. That is asked before the caller sleeps,
     /// when it is already known to wait, and after each [`nudge`](Self::nudge).
+    #[inline(always)]
     pub fn enqueue_unless(
         &self,
         value: T,
         timeout: Option<Duration>,
         otherwise: impl Fn() -> bool,
     ) -> Result<(), Refusal<T>> {
+        if let Some(word) = self.claim_at_once(&self.tail, Slots::look_free) {
+            self.fill(word, value);
+            return Ok(());
+        }
         self.put_in(value, timeout.map_or(Until::Forever, until), otherwise)
     }
 

@@ -37,6 +37,28 @@ fn as_many_tasks_run_at_once_as_there_are_workers() {
 }
 
 #[test]
+fn as_many_sleepers_rise_as_there_are_tasks() {
+    promptly("every task begins while the others wait for it", || {
+        let pool = pool(4);
+        for _ in 0..500 {
+            until_asleep(&pool);
+            let (handle, barrier) = (pool.handle(), Arc::new(Barrier::new(4)));
+            let spawns = pool.submit(move || {
+                // The first wakes somebody; while that one searches the others wake nobody, so it must pass it on.
+                for _ in 0..3 {
+                    let barrier = Arc::clone(&barrier);
+                    handle.spawn(move || drop_leader(barrier.wait())).unwrap();
+                }
+                drop_leader(barrier.wait());
+            });
+            spawns.unwrap().wait().unwrap();
+        }
+    });
+
+    fn drop_leader(_: std::sync::BarrierWaitResult) {}
+}
+
+#[test]
 fn workers_are_named_after_the_pool_and_their_seat() {
     let pool = start(PoolConfig { workers: 3, name: "grist".to_owned(), ..PoolConfig::default() });
     let mut names: Vec<_> = Busy::many(&pool, 3).into_iter().map(|busy| busy.thread.clone()).collect();

@@ -129,24 +129,42 @@ fn futures_that_wake_each_other_leave_turns_to_closures() {
     });
 }
 
+/// A future that sends to another and waits for its answer, again and again. Each wakes the other.
+async fn play(to: tokio::sync::mpsc::Sender<()>, mut from: tokio::sync::mpsc::Receiver<()>, supply: Supply) {
+    while supply.goes_on() && to.send(()).await.is_ok() && from.recv().await.is_some() {}
+}
+
+/// Two of them.
+fn ping_and_pong(supply: &Supply) -> [impl Future<Output = ()> + Send + use<>; 2] {
+    let (there, back) = (tokio::sync::mpsc::channel(1), tokio::sync::mpsc::channel(1));
+    [play(there.0, back.1, supply.clone()), play(back.0, there.1, supply.clone())]
+}
+
 #[test]
 fn two_futures_that_play_ping_pong_leave_turns_to_others() {
     promptly("the closure has its turn", || {
         let (pool, supply) = (pool(1), Supply::default());
         let busy = Busy::one(&pool);
-        let (there, back) = (tokio::sync::mpsc::channel(1), tokio::sync::mpsc::channel(1));
-        let play = |to: tokio::sync::mpsc::Sender<()>,
-                    mut from: tokio::sync::mpsc::Receiver<()>,
-                    supply: Supply| async move {
-            while supply.goes_on() && to.send(()).await.is_ok() && from.recv().await.is_some() {}
-        };
-        let ping = pool.spawn_async(play(there.0, back.1, supply.clone())).unwrap();
-        let pong = pool.spawn_async(play(back.0, there.1, supply.clone())).unwrap();
+        let players = ping_and_pong(&supply).map(|player| pool.spawn_async(player).unwrap());
         let closure = pool.submit(move || supply.end()).unwrap();
         busy.release();
         assert!(closure.wait().unwrap() < 1000);
-        ping.wait().unwrap();
-        pong.wait().unwrap();
+        players.into_iter().for_each(|player| player.wait().unwrap());
+    });
+}
+
+#[test]
+fn two_futures_that_play_ping_pong_leave_turns_to_the_rest_of_their_workers_queue() {
+    promptly("the closure has its turn", || {
+        let (pool, supply) = (pool(1), Supply::default());
+        let handle = pool.handle();
+        let spawns = pool.submit(move || {
+            let players = ping_and_pong(&supply).map(|player| handle.spawn_async(player).unwrap());
+            (players, handle.submit(move || supply.end()).unwrap())
+        });
+        let (players, closure) = spawns.unwrap().wait().unwrap();
+        assert!(closure.wait().unwrap() < 1000);
+        players.into_iter().for_each(|player| player.wait().unwrap());
     });
 }
 

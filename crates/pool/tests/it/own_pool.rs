@@ -4,7 +4,7 @@
 //! and are refused beyond; `try_` verbs are refused at once. Everything here has one worker, and mostly no
 //! stand-in.
 
-use crate::busy::{lone_worker, pool, start};
+use crate::busy::{lone_worker, pool, start, thread_name};
 use crate::eventually::promptly;
 use crate::witness::add;
 use millpond::{
@@ -141,6 +141,16 @@ fn a_worker_that_waits_for_a_closure_of_its_own_pool_runs_it_itself() {
         let handle = pool.handle();
         assert_eq!(pool.submit(move || chain(&handle, 60)).unwrap().wait().unwrap(), 60);
     });
+}
+
+#[test]
+fn a_worker_that_waits_for_a_closure_nobody_has_begun_needs_no_stand_in() {
+    let pool = pool(1);
+    let handle = pool.handle();
+    let names = pool.submit(move || (thread_name(), handle.submit(thread_name).unwrap().wait().unwrap()));
+    let (waits, runs) = names.unwrap().wait().unwrap();
+    assert_eq!(waits, runs);
+    assert_eq!(pool.metrics().workers.len(), 1, "nobody else was called");
 }
 
 #[test]
