@@ -91,7 +91,7 @@ impl Worker {
     fn find_among_others(&self, tick: u32) -> Option<Task> {
         match (tick / OTHERS_FIRST_EVERY) % 4 {
             0 => self.seat.inbox.try_dequeue().ok(),
-            1 => self.rob(),
+            1 => self.rob_one(),
             _ => self.shared.overflow.pop().or_else(|| Some(self.shared.lanes.claim(&self.turn)?.take())),
         }
     }
@@ -125,6 +125,12 @@ impl Worker {
             .chain(0..first)
             .filter(|&victim| victim != self.number)
             .find_map(|victim| self.rob_seat(victim))
+    }
+
+    /// One task of another worker, which may stand still: more would only be carried to and fro between the busy.
+    fn rob_one(&self) -> Option<Task> {
+        let victim = self.next_random() as usize % self.shared.seats_used().max(1);
+        if victim == self.number { None } else { self.shared.seat(victim).take_one() }
     }
 
     fn rob_seat(&self, victim: usize) -> Option<Task> {
