@@ -21,7 +21,7 @@ use crate::sync::full_fence;
 use crate::task::Task;
 use crate::worker::Worker;
 use millpond_queue::Refusal;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Where a task should go.
 #[derive(Clone, Copy, Debug, Default)]
@@ -103,6 +103,8 @@ impl Shared {
     /// Puts a task into its shared lane; if that is full, into a place whose task was cancelled.
     #[inline]
     fn to_lane(&self, priority: Priority, task: Task, wait: Wait) -> Result<(), Refusal<Task>> {
+        // The clock runs from here, whichever way the task gets in.
+        let started = matches!(wait, Wait::AtMost(_)).then(Instant::now);
         let pushed = match wait {
             Wait::Never => self.lanes.try_push(priority, task),
             Wait::Forever => self.lanes.push(priority, task, None, || self.has_place(priority)),
@@ -111,7 +113,7 @@ impl Shared {
             }
         };
         let pushed = match pushed {
-            Err(Refusal::Full(task)) => self.to_full_lane(priority, task, wait),
+            Err(Refusal::Full(task)) => self.to_full_lane(priority, task, wait, started),
             pushed => pushed,
         };
         if pushed.is_ok() {
@@ -121,8 +123,13 @@ impl Shared {
     }
 
     #[cold]
-    fn to_full_lane(&self, priority: Priority, mut task: Task, wait: Wait) -> Result<(), Refusal<Task>> {
-        let started = Instant::now();
+    fn to_full_lane(
+        &self,
+        priority: Priority,
+        mut task: Task,
+        wait: Wait,
+        started: Option<Instant>,
+    ) -> Result<(), Refusal<Task>> {
         loop {
             task = match self.vacancies.give(priority, task) {
                 Ok(()) => return Ok(()),
@@ -131,7 +138,10 @@ impl Shared {
             };
             // Another was faster.
             let left = match wait {
-                Wait::AtMost(timeout) => Some(timeout.saturating_sub(started.elapsed())),
+                Wait::AtMost(timeout) => {
+                    let waited = started.map_or(Duration::ZERO, |started| started.elapsed());
+                    Some(timeout.saturating_sub(waited))
+                }
                 Wait::Never | Wait::Forever => None,
             };
             task = match self.lanes.push(priority, task, left, || self.has_place(priority)) {
