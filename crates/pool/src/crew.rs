@@ -10,8 +10,8 @@
 //!
 //! The crew keeps as many workers *running* as are wanted. A worker that is about to wait for something other than
 //! work stands still: it does not count as running, so another is recruited for the time. When it goes on there may
-//! be one too many, and the next worker to look up retires. A retired thread stays near as a spare for a while,
-//! since waits come in bursts and threads are dear.
+//! be one too many, and the one in the highest seat retires when it next looks up. A retired thread stays near as a
+//! spare for a while, since waits come in bursts and threads are dear.
 //!
 //! Not here: what happens to tasks when the pool ends (`life.rs`).
 
@@ -41,7 +41,7 @@ pub(crate) struct Crew {
     unrelieved: AtomicU64,
 }
 
-/// Who is where. The seats of the four kinds are all the seats.
+/// Who is where.
 #[derive(Debug)]
 pub(crate) struct Roll {
     pub(crate) wanted: usize,
@@ -228,7 +228,7 @@ impl Crew {
     }
 
     /// Sees to it that no worker begins a task, or lets them go on. When it returns, whoever was about to begin one
-    /// has begun it.
+    /// has begun it, but for one whose last word about its task before is still on its way (no fence is paid for that).
     pub(crate) fn set_paused(&self, shared: &Shared, paused: bool) {
         let mut roll = self.roll();
         roll.paused = paused;

@@ -37,3 +37,19 @@ fn an_heir_is_run_by_whoever_takes_the_entry_out_or_handed_back() {
         assert!(heir.is_gone());
     });
 }
+
+#[test]
+fn an_heir_is_withdrawn_or_leaves_with_its_entry_and_never_both() {
+    explore(3, || {
+        let heir = Arc::new(Heir::new());
+        let parcel = Parcel::new(7);
+        let task = Task::new(Plain(move || assert_eq!(parcel.open(), 7)));
+        assert!(heir.appoint(task).is_ok());
+        let entry = Arc::clone(&heir);
+        let worker = thread::spawn(move || entry.leave().map(Task::run).is_some());
+        let withdrawn = heir.withdraw().map(Task::run).is_some();
+        let left = worker.join().unwrap();
+        assert_ne!(withdrawn, left, "one of the two has it");
+        assert!(heir.appoint(Task::new(Plain(|| ()))).is_err(), "the entry is gone");
+    });
+}

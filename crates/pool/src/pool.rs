@@ -48,7 +48,8 @@ impl Pool {
     }
 
     /// Begins no further task until [`resume`](Self::resume): when this returns, every worker runs what it had
-    /// begun, or nothing. What runs goes on, and tasks are still taken in.
+    /// begun, or nothing; only one that was at the very end of a task may have begun one more. What runs goes on, and
+    /// tasks are still taken in.
     pub fn pause(&self) {
         self.shared.crew.set_paused(&self.shared, true);
     }

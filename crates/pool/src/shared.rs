@@ -39,7 +39,7 @@ pub(crate) struct Shared {
     pub(crate) lanes: Lanes,
     /// Halves of joins that were offered to others (`join.rs`).
     pub(crate) forks: Ring<Task>,
-    /// Woken async tasks that found every queue full.
+    /// Woken async tasks that found every queue full, and what retiring workers left.
     pub(crate) overflow: Overflow,
     /// Filled from the front, never emptied.
     seats: Box<[OnceLock<Arc<Seat>>]>,

@@ -5,7 +5,8 @@
 //! just woken may do so three times in a row at most, so that two tasks that wake each other cannot starve the rest
 //! of the queue.
 //!
-//! Robbing others is part of the search (`park.rs`), where at most half of the workers are at once.
+//! Robbing others of half their tasks is part of the search (`park.rs`). A busy worker takes a single one now and then,
+//! in case it waits behind a worker that stands still.
 
 use super::Worker;
 use crate::counters::bump;
