@@ -131,7 +131,12 @@ impl Worker {
     /// One task of another worker, which may stand still: more would only be carried to and fro between the busy.
     fn rob_one(&self) -> Option<Task> {
         let victim = self.next_random() as usize % self.shared.seats_used().max(1);
-        if victim == self.number { None } else { self.shared.seat(victim).take_one() }
+        if victim == self.number {
+            return None;
+        }
+        let task = self.shared.seat(victim).take_one()?;
+        bump(&self.counters().stolen, 1);
+        Some(task)
     }
 
     fn rob_seat(&self, victim: usize) -> Option<Task> {
