@@ -65,7 +65,8 @@ impl Wake for Bell {
     }
 }
 
-/// Lets other tasks of this worker run before the calling one goes on.
+/// Lets other tasks of this worker run before the calling one goes on. A future that merely wakes itself may be polled
+/// a few times more before others come to their turn.
 ///
 /// ```
 /// # millpond::block_on(async {
@@ -93,6 +94,7 @@ impl Future for YieldNow {
         if std::mem::replace(&mut self.yielded, true) {
             return Poll::Ready(());
         }
+        crate::token::note_giving_way();
         context.waker().wake_by_ref();
         Poll::Pending
     }

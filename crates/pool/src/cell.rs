@@ -80,7 +80,7 @@ pub(crate) struct Header {
     /// A counted reference to the one in whose place it waits, if it does. Written before it is appointed, taken by
     /// whoever ends it or frees it.
     root: AtomicPtr<Header>,
-    /// Where a future is noted while it lives (`futures.rs`); written before it is taken in.
+    /// Where a future that has waited is noted (`futures.rs`); written by whoever runs it.
     place: AtomicU32,
     priority: Priority,
     table: &'static Table,

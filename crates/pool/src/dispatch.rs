@@ -52,6 +52,15 @@ impl Schedule for Arc<Shared> {
         worker.push_woken(job);
     }
 
+    fn waits(&self, task: &TaskRef) {
+        self.futures.note(task);
+        // A stop raises its flag before it looks into the books, lock by lock: it finds this one, or this one comes
+        // later to the lock and sees the flag.
+        if self.stops() {
+            task.cancel();
+        }
+    }
+
     fn ended(&self, end: End) {
         self.count(end.ending);
         if end.left_in_queue {

@@ -8,6 +8,7 @@
 
 use crate::cell::Details;
 use crate::error::{BatchError, SubmitError};
+use crate::futures::NOT_NOTED;
 use crate::job::{self, Job};
 use crate::lanes::Wait;
 use crate::metrics::Metrics;
@@ -15,7 +16,6 @@ use crate::options::TaskOptions;
 use crate::route::Route;
 use crate::schedule::Schedule;
 use crate::shared::Shared;
-use crate::sync::full_fence;
 use crate::task::{Plain, Run, Task};
 use crate::ticket::Ticket;
 use millpond_queue::Refusal;
@@ -251,22 +251,16 @@ impl Submission<'_> {
         let Some(details) = self.details() else { return Err(SubmitError::TooLate(future)) };
         let (job, claim) = job::future(Arc::clone(&self.pool.shared), details, future);
         let back = |refused: SubmitError<Job>| refused.map(Job::into_future::<Arc<Shared>, F>);
-        if !self.pool.shared.futures.enter(claim.task()) {
+        if self.pool.shared.stops() {
+            return Err(back(SubmitError::Closed(job)));
+        }
+        if !self.pool.shared.futures.enter() {
             return Err(back(SubmitError::Full(job)));
         }
         match self.enter(job, Wait::Forever) {
-            Ok(()) => {
-                self.pool.shared.futures.was_admitted(claim.task());
-                // Meets the fence in `stop`: it finds this one among those to be cancelled, or this sees that it
-                // stops.
-                full_fence();
-                if self.pool.shared.stops() {
-                    claim.task().cancel();
-                }
-                Ok(Ticket::new(claim))
-            }
+            Ok(()) => Ok(Ticket::new(claim)),
             Err(refused) => {
-                self.pool.shared.future_left(claim.task().place());
+                self.pool.shared.future_left(NOT_NOTED);
                 Err(back(refused))
             }
         }

@@ -126,8 +126,13 @@ impl Shared {
         full_fence();
         self.close();
         self.crew.set_paused(self, false);
-        self.wait_as_ender(deadline, |roll| self.is_dry(roll));
-        before.report(self)
+        let dry = self.wait_as_ender(deadline, |roll| self.is_dry(roll));
+        let mut report = before.report(self);
+        if dry {
+            // Whoever tries to submit now counts for the moment until it is refused.
+            report.futures = 0;
+        }
+        report
     }
 
     /// Waits on whatever thread this is: another worker stands in for one of any pool, and one of this pool is not
@@ -142,7 +147,7 @@ impl Shared {
         self.sleep.while_asleep(|asleep| {
             asleep + roll.enders == roll.running + roll.standing_still
                 && roll.leaving == 0
-                && self.futures.places() == 0
+                && self.futures.live() == 0
                 && !self.anything_waits()
         })
     }
@@ -155,7 +160,6 @@ impl Shared {
         let threads = self.crew.dismiss(self);
         self.close();
         self.purge();
-        full_fence();
         for task in self.futures.all() {
             task.cancel();
         }

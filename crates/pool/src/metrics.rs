@@ -94,7 +94,7 @@ impl Metrics {
             workers_busy: shared.busy(),
             workers_unrelieved: shared.crew.unrelieved(),
             tasks_waiting: shared.waiting(),
-            futures_live: shared.futures.places(),
+            futures_live: shared.futures.live(),
             deadlines: shared.timer.len(),
             completed: shared.endings(Ending::Completed),
             panicked: shared.endings(Ending::Panicked),

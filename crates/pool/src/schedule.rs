@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct End {
     /// The address of the task, which lives until `ended` returns.
     pub(crate) address: usize,
-    /// Where it is noted, if it is a future.
+    /// Where it is noted, if it is a future that has waited.
     pub(crate) place: u32,
     pub(crate) ending: Ending,
     /// Whether it was a future, which held a place of its own.
@@ -31,6 +31,9 @@ pub(crate) trait Schedule: Send + Sync + 'static {
     /// As `queue`, on a thread of which `is_inside` has just said that it is a worker's. There is no `self`, since
     /// the task may end and take its schedule along as soon as it is queued; a worker knows its pool.
     fn queue_inside(job: Job);
+
+    /// A future, which runs on this thread, may be about to wait for the first time. It may be asked to stop.
+    fn waits(&self, task: &TaskRef);
 
     /// Counts the end of one task. Called once for each task that was not refused, by whoever decided it, before the
     /// ticket is told: so who was told finds it counted.

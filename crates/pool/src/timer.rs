@@ -231,6 +231,8 @@ mod tests {
         fn queue_inside(job: Job) {
             drop(job);
         }
+        fn waits(&self, _task: &TaskRef) {}
+
         fn ended(&self, end: End) {
             self.0.1.lock().unwrap().push(end.ending);
         }

@@ -16,6 +16,8 @@ thread_local! {
     static IS_PART: Cell<bool> = const { Cell::new(false) };
     /// Whether that task woke itself on this thread since it was entered.
     static WOKE_ITSELF: Cell<bool> = const { Cell::new(false) };
+    /// Whether something in it asked for others to come first.
+    static GAVE_WAY: Cell<bool> = const { Cell::new(false) };
 }
 
 #[cfg(any(loom, shuttle))]
@@ -23,6 +25,7 @@ crate::sync::thread_local! {
     static CURRENT: Cell<Option<NonNull<Header>>> = Cell::new(None);
     static IS_PART: Cell<bool> = Cell::new(false);
     static WOKE_ITSELF: Cell<bool> = Cell::new(false);
+    static GAVE_WAY: Cell<bool> = Cell::new(false);
 }
 
 /// Whether the task that this thread runs has been cancelled, is past its deadline, or its pool has been stopped.
@@ -74,12 +77,18 @@ impl fmt::Debug for CancelToken {
 #[inline(always)]
 pub(crate) fn enter(task: &TaskRef) -> Entered<'_> {
     let before = CURRENT.with(|current| current.replace(Some(task.as_raw())));
-    Entered { before, before_woke_itself: WOKE_ITSELF.with(|woke| woke.replace(false)), _task: task }
+    Entered {
+        before,
+        before_woke_itself: WOKE_ITSELF.with(|woke| woke.replace(false)),
+        before_gave_way: GAVE_WAY.with(|gave_way| gave_way.replace(false)),
+        _task: task,
+    }
 }
 
 pub(crate) struct Entered<'a> {
     before: Option<NonNull<Header>>,
     before_woke_itself: bool,
+    before_gave_way: bool,
     _task: &'a TaskRef,
 }
 
@@ -88,6 +97,7 @@ impl Drop for Entered<'_> {
     fn drop(&mut self) {
         CURRENT.with(|current| current.set(self.before));
         WOKE_ITSELF.with(|woke| woke.set(self.before_woke_itself));
+        GAVE_WAY.with(|gave_way| gave_way.set(self.before_gave_way));
     }
 }
 
@@ -97,6 +107,18 @@ impl Entered<'_> {
     pub(crate) fn woke_itself(&self) -> bool {
         WOKE_ITSELF.with(Cell::get)
     }
+
+    /// Whether it woke itself and did not ask for others to come first. If so, that wake-up is forgotten: the caller
+    /// answers it by the next step.
+    #[inline(always)]
+    pub(crate) fn goes_on(&self) -> bool {
+        !GAVE_WAY.with(Cell::get) && WOKE_ITSELF.with(|woke| woke.replace(false))
+    }
+}
+
+/// Notes that something in the task this thread runs asks for others to come first.
+pub(crate) fn note_giving_way() {
+    GAVE_WAY.with(|gave_way| gave_way.set(true));
 }
 
 /// Notes that `task` was woken, if it is the one this thread runs and a future; `false` if it is not.

@@ -4,6 +4,7 @@
 //! it. The others know its header, and that it is of the type its table was made for.
 
 use super::{Claim, Details, Extras, Header, TaskRef};
+use crate::futures::NOT_NOTED;
 use crate::heir::Heir;
 use crate::job::Job;
 use crate::options::Priority;
@@ -40,6 +41,7 @@ pub(super) struct Table {
     pub(super) free: unsafe fn(NonNull<Header>),
     pub(super) queue: unsafe fn(NonNull<Header>, Job),
     pub(super) queue_inside: fn(Job),
+    pub(super) waits: unsafe fn(NonNull<Header>, &TaskRef),
     pub(super) ended: unsafe fn(NonNull<Header>, End),
     pub(super) entry_left: unsafe fn(NonNull<Header>, Priority),
     pub(super) wait_once: WaitOnce,
@@ -60,7 +62,7 @@ fn allocate<S: Schedule, W: Work>(schedule: S, details: Details, work: W, claime
         bell: AtomicU32::new(0),
         heir: Heir::new(),
         root: AtomicPtr::new(std::ptr::null_mut()),
-        place: AtomicU32::new(0),
+        place: AtomicU32::new(NOT_NOTED),
         priority,
         table: const { &table::<S, W>() },
         extras: if plain { None } else { Some(Box::new(Extras { name, due, expected })) },
@@ -116,6 +118,10 @@ const fn table<S: Schedule, W: Work>() -> Table {
             unsafe { schedule::<S, W>(&cell) }.queue(job);
         },
         queue_inside: S::queue_inside,
+        waits: |cell, task| {
+            // SAFETY: as above, the caller of the table has a live cell of this type.
+            unsafe { schedule::<S, W>(&cell) }.waits(task);
+        },
         ended: |cell, end| {
             // SAFETY: as above, the caller of the table has a live cell of this type.
             unsafe { schedule::<S, W>(&cell) }.ended(end);
