@@ -237,7 +237,7 @@ impl TaskRef {
         unsafe { (self.table().ended)(self.0, end) };
     }
 
-    fn is_inside(&self) -> bool {
+    pub(crate) fn is_inside(&self) -> bool {
         // SAFETY: the cell lives and is of the type its table was made for.
         unsafe { (self.table().is_inside)(self.0) }
     }
@@ -324,7 +324,7 @@ impl TaskRef {
     }
 
     /// Queues `job`, which is this task, while this reference keeps the schedule.
-    fn queue(&self, job: Job) {
+    pub(crate) fn queue(&self, job: Job) {
         if self.is_inside() {
             (self.table().queue_inside)(job);
         } else {

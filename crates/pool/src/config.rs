@@ -3,6 +3,12 @@
 //! Every limit of the pool is a field here, with its default and its bounds in its comment. What cannot work is
 //! refused by [`Pool::start`](crate::Pool::start) with the field's name, so that no worker ever meets it.
 
+use crate::strategy::Strategy;
+use millpond_policy::BadSetting;
+use millpond_policy::admit::Policy as BackPressure;
+use millpond_policy::affinity::AffinitySettings;
+use millpond_policy::scale::ScaleSettings;
+use millpond_policy::steal::StealSettings;
 use millpond_queue::{CAPACITY_MAX, STEAL_CAPACITY_MAX, WEIGHT_MAX};
 use std::fmt;
 use std::sync::Arc;
@@ -60,6 +66,20 @@ pub struct PoolConfig {
     /// How many tasks with an affinity key may wait for one worker. What comes beyond goes to the shared queue.
     /// Default 64.
     pub inbox_capacity: usize,
+    /// Which worker a task from outside is given to. Default: nobody chooses, and whoever is free takes the oldest.
+    pub strategy: Strategy,
+    /// How much each worker can do, by its number, compared with the others: for the weighted strategies. Default: none,
+    /// so that it is measured.
+    pub worker_weights: Vec<f64>,
+    /// Whether and how the number of workers follows the load. Default: none, it stays as it is told.
+    pub scaling: Option<ScaleSettings>,
+    /// What a full queue means for the verbs that do not say it by their name (`try_`, `_timeout`). Default: block, that
+    /// is, they wait for room.
+    pub back_pressure: BackPressure,
+    /// Whether and how workers without work take tasks from others. Default: half of what waits at the worker with most.
+    pub stealing: StealSettings,
+    /// Which worker the tasks with an affinity key belong to, and for how long.
+    pub affinity: AffinitySettings,
     /// How many async tasks may live at once, waiting or running. Default 65536.
     pub futures_max: usize,
     /// How often each lane comes first when a worker looks for work, most urgent first: 1 to 64 each. A task with q
@@ -90,6 +110,12 @@ impl Default for PoolConfig {
             queue_capacity: 1024,
             local_capacity: 1024,
             inbox_capacity: 64,
+            strategy: Strategy::default(),
+            worker_weights: Vec::new(),
+            scaling: None,
+            back_pressure: BackPressure::Block { timeout: None },
+            stealing: StealSettings::default(),
+            affinity: AffinitySettings::default(),
             futures_max: 65_536,
             lane_weights: [8, 4, 1],
             spin: Duration::from_micros(20),
@@ -117,6 +143,8 @@ pub enum StartError {
         /// What was asked for.
         asked: usize,
     },
+    /// A setting of a policy cannot work.
+    Setting(BadSetting),
     /// The name cannot be a thread's: it holds a zero byte.
     Name(String),
     /// There is no memory for the queues.
@@ -131,10 +159,17 @@ impl fmt::Display for StartError {
             Self::OutOfBounds { field, least, most, asked } => {
                 write!(f, "{field}: expected {least} to {most}, got {asked}")
             }
+            Self::Setting(bad) => bad.fmt(f),
             Self::Name(name) => write!(f, "name: expected text without a zero byte, got {name:?}"),
             Self::OutOfMemory(what) => write!(f, "no memory for the queues: {what}; lower the capacities"),
             Self::Thread(error) => write!(f, "cannot start a worker thread: {error}; lower workers"),
         }
+    }
+}
+
+impl From<BadSetting> for StartError {
+    fn from(bad: BadSetting) -> Self {
+        Self::Setting(bad)
     }
 }
 
@@ -158,10 +193,14 @@ impl PoolConfig {
             }
         };
         within("workers", 1, WORKERS_MAX, self.workers)?;
+        let most = self.scaling.map_or(0, |scaling| scaling.workers_max as usize).max(self.workers);
         if self.workers_max == 0 {
-            self.workers_max = (self.workers + 64).min(WORKERS_MAX);
+            self.workers_max = (most + 64).min(WORKERS_MAX);
         }
         within("workers_max", self.workers, WORKERS_MAX, self.workers_max)?;
+        if let Some(scaling) = &self.scaling {
+            within("scaling.workers_max", 1, self.workers_max, scaling.workers_max as usize)?;
+        }
         within("queue_capacity", 1, CAPACITY_MAX, self.queue_capacity)?;
         within("local_capacity", 1, STEAL_CAPACITY_MAX, self.local_capacity)?;
         within("inbox_capacity", 1, CAPACITY_MAX, self.inbox_capacity)?;
@@ -169,6 +208,8 @@ impl PoolConfig {
         for weight in self.lane_weights {
             within("lane_weights", 1, WEIGHT_MAX as usize, weight as usize)?;
         }
+        self.stealing.check()?;
+        self.affinity.check()?;
         if self.name.contains('\0') {
             return Err(StartError::Name(self.name));
         }

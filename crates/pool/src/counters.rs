@@ -2,7 +2,10 @@
 //!
 //! A worker is the only writer of its own counters, so counting is a load and a store and never a locked
 //! instruction. What ends on other threads (a queued task cancelled by its submitter) is counted in one shared set,
-//! with locked additions, since that is rare.
+//! with locked additions, since that is rare. The same goes for what happens at a full queue, to tasks with a key, and
+//! when the number of workers changes.
+//!
+//! Not here: how long things took (`latency.rs`), and how the counts are shown (`metrics.rs`).
 
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -20,10 +23,12 @@ pub enum Ending {
     TimedOut,
     /// Its deadline passed before it began.
     Expired,
+    /// The queue was full, and it was dropped to make room, or instead of making room.
+    Dropped,
 }
 
 impl Ending {
-    const COUNT: usize = 5;
+    const COUNT: usize = 6;
 }
 
 /// Counts of one thread, or of all others.
@@ -34,6 +39,10 @@ pub(crate) struct Counters {
     pub(crate) busy: AtomicU64,
     /// Tasks stolen from other workers.
     pub(crate) stolen: AtomicU64,
+    /// Times it took tasks from another worker, however many.
+    pub(crate) robberies: AtomicU64,
+    /// Times it came to another worker for tasks and others had been faster.
+    pub(crate) robberies_in_vain: AtomicU64,
     /// Times a worker went to sleep.
     pub(crate) sleeps: AtomicU64,
     /// Tasks run in place by their submitter, because every queue was full.
@@ -61,6 +70,39 @@ impl Counters {
 #[inline(always)]
 pub(crate) fn bump(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Relaxed) + by, Relaxed);
+}
+
+/// What happened at a full queue, whoever submitted. Counted with locked additions.
+#[derive(Debug, Default)]
+pub(crate) struct PressureCounts {
+    /// Tasks that went back to their submitter because the queue was full.
+    pub(crate) refused: AtomicU64,
+    /// Tasks that went back to their submitter because the queue stayed full for as long as that would wait.
+    pub(crate) timed_out: AtomicU64,
+    /// New tasks that were dropped.
+    pub(crate) dropped_newest: AtomicU64,
+    /// Waiting tasks that were dropped for new ones.
+    pub(crate) dropped_oldest: AtomicU64,
+    /// Tasks that their submitter ran itself, because the policy says so.
+    pub(crate) ran_by_caller: AtomicU64,
+}
+
+/// What became of tasks with an affinity key. Counted with locked additions.
+#[derive(Debug, Default)]
+pub(crate) struct AffinityCounts {
+    /// Tasks that were taken in with a key.
+    pub(crate) keyed: AtomicU64,
+    /// Of those, the ones that found room in the inbox of their key's worker.
+    pub(crate) hits: AtomicU64,
+    /// Of the hits, the ones that another worker took over.
+    pub(crate) moved: AtomicU64,
+}
+
+/// How often the number of workers was changed by the pool itself. Counted with locked additions.
+#[derive(Debug, Default)]
+pub(crate) struct ScaleCounts {
+    pub(crate) ups: AtomicU64,
+    pub(crate) downs: AtomicU64,
 }
 
 /// Counters on cache lines of their own.

@@ -17,7 +17,10 @@
 
 use crate::seat::Seat;
 use crate::shared::{Shared, attention};
+use crate::state::Verdict;
+use crate::sync::full_fence;
 use crate::worker::{Leave, Worker};
+use millpond_policy::view::WorkerState;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -121,6 +124,7 @@ impl Crew {
         let mut roll = self.roll();
         roll.wanted = wanted;
         self.wanted.store(wanted, Relaxed);
+        shared.affinity.resize(wanted, shared.now());
         shared.sleep.set_workers(wanted);
         let filled = self.fill(&mut roll, shared);
         self.note_surplus(&roll, shared);
@@ -357,19 +361,25 @@ fn serve(shared: &Arc<Shared>, number: usize) {
     loop {
         let seat: &Seat = shared.seat(number);
         let Some(own) = seat.sit_down() else { unreachable!("a seat is given to one thread at a time") };
+        seat.set_state(WorkerState::Warming);
         let worker = Worker::new(Arc::clone(shared), number, own);
         // No task's panic comes this far, nor a hook's; but should ours, the count of workers must stay true.
         let Ok((own, leave)) = catch_unwind(AssertUnwindSafe(|| worker.work())) else {
             std::process::abort();
         };
+        seat.set_state(WorkerState::Terminating);
+        shared.worker_left(number);
+        // Meets the fence of whoever puts a task here: this finds it, or the other sees that nobody will.
+        full_fence();
         // What it leaves behind is for the others, if there will be any.
-        while let Some(task) = own.pop_oldest().or_else(|| seat.inbox.try_dequeue().ok()) {
+        while let Some(task) = own.pop_oldest().or_else(|| seat.take_mail()) {
             match leave {
                 Leave::Retired => shared.overflow.push(task),
-                Leave::Dismissed => shared.discard(task),
+                Leave::Dismissed => shared.discard(task, Verdict::Cancelled),
             }
         }
         seat.get_up(own);
+        seat.set_state(WorkerState::Terminated);
         shared.sleep.work_came();
         shared.crew.has_left(leave);
         if leave == Leave::Dismissed || !shared.crew.wait_as_spare(number) {

@@ -8,6 +8,7 @@ use crate::job::{Job, Turn};
 use crate::options::Priority;
 use crate::schedule::{End, Schedule};
 use crate::shared::{Shared, attention};
+use crate::state::Verdict;
 use crate::sync::full_fence;
 use crate::task::{Ran, Run, Task};
 use std::sync::Arc;
@@ -21,8 +22,11 @@ impl Run for Job {
         match Self::run(self) {
             Turn::Again(job) => {
                 // It woke itself while it ran, as one does that yields: the others come first.
-                let worker = current::worker().expect("a job that was queued is run by a worker");
-                worker.push_again(job);
+                match current::worker() {
+                    Some(worker) if job.is_inside() => worker.push_again(job),
+                    // Its submitter made the first step, because the pool was full.
+                    _ => job.requeue(),
+                }
             }
             Turn::Stale(Some(heir)) => {
                 let worker = current::worker().expect("a job that was queued is run by a worker");
@@ -37,8 +41,8 @@ impl Run for Job {
         Self::inherits(self, root);
     }
 
-    fn discard(self) -> Option<Task> {
-        Self::discard(self)
+    fn discard(self, why: Verdict) -> Option<Task> {
+        Self::discard(self, why)
     }
 }
 

@@ -49,6 +49,16 @@ impl<F> SubmitError<F> {
         }
     }
 
+    /// Why, without the task.
+    pub fn reason(&self) -> Refused {
+        match self {
+            Self::Full(_) => Refused::Full,
+            Self::TimedOut(_) => Refused::TimedOut,
+            Self::Closed(_) => Refused::Closed,
+            Self::TooLate(_) => Refused::TooLate,
+        }
+    }
+
     fn name(&self) -> &'static str {
         match self {
             Self::Full(_) => "Full",
@@ -67,20 +77,38 @@ impl<F> fmt::Debug for SubmitError<F> {
 
 impl<F> fmt::Display for SubmitError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Full(_) => {
-                "pool is full; try again later or raise queue_capacity (for futures also futures_max)"
-            }
-            Self::TimedOut(_) => {
-                "pool stayed full for the whole wait; try again later or raise queue_capacity"
-            }
-            Self::Closed(_) => "pool is closed; it takes nothing more",
-            Self::TooLate(_) => "task cannot be done by its deadline; submit it earlier or give it more time",
-        })
+        self.reason().fmt(f)
     }
 }
 
 impl<F> Error for SubmitError<F> {}
+
+/// Why a task was refused, as events and counters tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Refused {
+    /// There was no room, and the caller would not wait.
+    Full,
+    /// There was no room for as long as the caller would wait.
+    TimedOut,
+    /// The pool takes nothing more.
+    Closed,
+    /// The deadline has passed already, or cannot be met.
+    TooLate,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full => {
+                "pool is full; try again later or raise queue_capacity (for futures also futures_max)"
+            }
+            Self::TimedOut => "pool stayed full for the whole wait; try again later or raise queue_capacity",
+            Self::Closed => "pool is closed; it takes nothing more",
+            Self::TooLate => "task cannot be done by its deadline; submit it earlier or give it more time",
+        })
+    }
+}
 
 /// Why a batch was not taken in as a whole. What was taken in before runs; its tickets are here.
 pub struct BatchError<F, T> {
@@ -125,6 +153,8 @@ pub enum TaskError {
     Expired,
     /// It waits for something, and nobody is left who could wake it.
     Abandoned,
+    /// The queue was full, and the pool's policy was to drop it.
+    Dropped,
     /// An earlier call on the ticket has taken the result.
     Taken,
 }
@@ -141,6 +171,9 @@ impl fmt::Display for TaskError {
             Self::Abandoned => f.write_str(
                 "task waits for something that nobody can bring any more; its future must keep a waker where \
                  something will wake it",
+            ),
+            Self::Dropped => f.write_str(
+                "task was dropped because the queue was full; raise queue_capacity or choose another back_pressure",
             ),
             Self::Taken => {
                 f.write_str("result of the task was taken by an earlier call; keep what poll or wait returns")

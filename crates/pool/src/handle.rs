@@ -13,11 +13,13 @@ use crate::job::{self, Job};
 use crate::lanes::Wait;
 use crate::metrics::Metrics;
 use crate::options::TaskOptions;
+use crate::pressure::Manner;
 use crate::route::Route;
 use crate::schedule::Schedule;
-use crate::shared::Shared;
+use crate::shared::{Shared, attention};
 use crate::task::{Plain, Run, Task};
 use crate::ticket::Ticket;
+use crate::why::{self, Stands, Why};
 use millpond_queue::Refusal;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -45,7 +47,7 @@ impl PoolHandle {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.plain().submit_by(task, Wait::Forever)
+        self.plain().submit_by(task, Manner::ByPolicy)
     }
 
     /// As [`submit`](Self::submit), but a full queue refuses.
@@ -54,7 +56,7 @@ impl PoolHandle {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.plain().submit_by(task, Wait::Never)
+        self.plain().submit_by(task, Manner::Refused)
     }
 
     /// As [`submit`](Self::submit), but waits for room at most so long.
@@ -63,7 +65,7 @@ impl PoolHandle {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.plain().submit_by(task, Wait::AtMost(timeout))
+        self.plain().submit_by(task, Manner::AtMost(timeout))
     }
 
     /// Submits tasks one after the other, waiting for room, until one is refused.
@@ -79,14 +81,15 @@ impl PoolHandle {
     /// not allocated.
     #[inline]
     pub fn spawn<F: FnOnce() + Send + 'static>(&self, task: F) -> Result<(), SubmitError<F>> {
-        self.admit(Route::default(), Plain(task), Wait::Forever)
+        self.admit(Route::default(), Plain(task), Manner::ByPolicy)
             .map_err(|refused| refused.map(|plain| plain.0))
     }
 
     /// As [`spawn`](Self::spawn), but a full queue refuses.
     #[inline]
     pub fn try_spawn<F: FnOnce() + Send + 'static>(&self, task: F) -> Result<(), SubmitError<F>> {
-        self.admit(Route::default(), Plain(task), Wait::Never).map_err(|refused| refused.map(|plain| plain.0))
+        self.admit(Route::default(), Plain(task), Manner::Refused)
+            .map_err(|refused| refused.map(|plain| plain.0))
     }
 
     /// Runs a future on the workers; the ticket yields its output and is itself a future. Waits for room if the queue
@@ -137,21 +140,52 @@ impl PoolHandle {
         Metrics::of(&self.shared)
     }
 
+    /// Why a task was put where it is, and why it waits, if it does.
+    ///
+    /// ```
+    /// let pool = millpond::Pool::start(millpond::PoolConfig { workers: 1, ..Default::default() })?;
+    /// pool.pause();
+    /// let ticket = pool.submit(|| 1)?;
+    /// let why = pool.why(&ticket).to_string();
+    /// assert!(why.ends_with("it waits because the pool is paused"), "{why}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn why<T>(&self, ticket: &Ticket<T>) -> Why {
+        let shared = &self.shared;
+        let stands = Stands::of(ticket.look(), || Stands::Waits {
+            waiting: shared.waiting(),
+            busy: shared.busy(),
+            workers: shared.crew.wanted(),
+            paused: shared.attention() & attention::PAUSED != 0,
+        });
+        Why { placed: ticket.placed(), stands }
+    }
+
     fn plain(&self) -> Submission<'_> {
         Submission { pool: self, options: None }
     }
 
     /// Gives `work` to a queue, or back to the caller.
     #[inline]
-    fn admit<R: Run + 'static>(&self, route: Route, work: R, wait: Wait) -> Result<(), SubmitError<R>> {
-        self.shared.admit(route, Task::new(work), wait).map_err(|refusal| {
+    fn admit<R: Run + 'static>(&self, route: Route, work: R, manner: Manner) -> Result<(), SubmitError<R>> {
+        let policy = self.shared.config.back_pressure;
+        let wait = manner.wait(policy);
+        let admitted = match self.shared.admit(route, Task::new(work), wait) {
+            Err(Refusal::Full(task)) if manner == Manner::ByPolicy && wait == Wait::Never => {
+                self.shared.press(route, task)
+            }
+            admitted => admitted,
+        };
+        admitted.map_err(|refusal| {
             // SAFETY: the task that comes back is the one made above, of an `R`.
             let work = |task: Task| unsafe { task.into_inner::<R>() };
-            match refusal {
+            let refused = match refusal {
                 Refusal::Full(task) => SubmitError::Full(work(task)),
                 Refusal::TimedOut(task) => SubmitError::TimedOut(work(task)),
                 Refusal::Closed(task) => SubmitError::Closed(work(task)),
-            }
+            };
+            self.shared.note_refusal(refused.reason());
+            refused
         })
     }
 }
@@ -170,7 +204,7 @@ impl Submission<'_> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.submit_by(task, Wait::Forever)
+        self.submit_by(task, Manner::ByPolicy)
     }
 
     /// As [`PoolHandle::try_submit`].
@@ -179,7 +213,7 @@ impl Submission<'_> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.submit_by(task, Wait::Never)
+        self.submit_by(task, Manner::Refused)
     }
 
     /// As [`PoolHandle::submit_timeout`].
@@ -188,7 +222,7 @@ impl Submission<'_> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.submit_by(task, Wait::AtMost(timeout))
+        self.submit_by(task, Manner::AtMost(timeout))
     }
 
     /// As [`PoolHandle::submit_batch`].
@@ -211,33 +245,33 @@ impl Submission<'_> {
 
     /// As [`PoolHandle::spawn`]. A task with a name, a deadline or a timeout is allocated.
     pub fn spawn<F: FnOnce() + Send + 'static>(self, task: F) -> Result<(), SubmitError<F>> {
-        self.spawn_by(task, Wait::Forever)
+        self.spawn_by(task, Manner::ByPolicy)
     }
 
     /// As [`PoolHandle::try_spawn`].
     pub fn try_spawn<F: FnOnce() + Send + 'static>(self, task: F) -> Result<(), SubmitError<F>> {
-        self.spawn_by(task, Wait::Never)
+        self.spawn_by(task, Manner::Refused)
     }
 
-    fn spawn_by<F: FnOnce() + Send + 'static>(self, task: F, wait: Wait) -> Result<(), SubmitError<F>> {
+    fn spawn_by<F: FnOnce() + Send + 'static>(self, task: F, manner: Manner) -> Result<(), SubmitError<F>> {
         let Some(details) = self.details() else { return Err(SubmitError::TooLate(task)) };
         if details.is_plain() {
-            let admitted = self.pool.admit(self.route(), Plain(task), wait);
+            let admitted = self.pool.admit(self.route(), Plain(task), manner);
             return admitted.map_err(|refused| refused.map(|plain| plain.0));
         }
         let job = job::detached_closure(Arc::clone(&self.pool.shared), details, task);
-        self.enter(job, wait).map_err(|refused| refused.map(Job::into_closure::<Arc<Shared>, F, ()>))
+        self.enter(job, manner).map_err(|refused| refused.map(Job::into_closure::<Arc<Shared>, F, ()>))
     }
 
-    fn submit_by<F, T>(self, task: F, wait: Wait) -> Result<Ticket<T>, SubmitError<F>>
+    fn submit_by<F, T>(self, task: F, manner: Manner) -> Result<Ticket<T>, SubmitError<F>>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
         let Some(details) = self.details() else { return Err(SubmitError::TooLate(task)) };
         let (job, claim) = job::closure(Arc::clone(&self.pool.shared), details, task);
-        match self.enter(job, wait) {
-            Ok(()) => Ok(Ticket::new(claim)),
+        match self.enter(job, manner) {
+            Ok(()) => Ok(Ticket::new(claim).noting(why::take_note())),
             Err(refused) => Err(refused.map(Job::into_closure::<Arc<Shared>, F, T>)),
         }
     }
@@ -257,8 +291,8 @@ impl Submission<'_> {
         if !self.pool.shared.futures.enter() {
             return Err(back(SubmitError::Full(job)));
         }
-        match self.enter(job, Wait::Forever) {
-            Ok(()) => Ok(Ticket::new(claim)),
+        match self.enter(job, Manner::ByPolicy) {
+            Ok(()) => Ok(Ticket::new(claim).noting(why::take_note())),
             Err(refused) => {
                 self.pool.shared.future_left(NOT_NOTED);
                 Err(back(refused))
@@ -267,9 +301,11 @@ impl Submission<'_> {
     }
 
     /// Gives a job to a queue, and has its deadline watched.
-    fn enter(self, job: Job, wait: Wait) -> Result<(), SubmitError<Job>> {
+    fn enter(self, job: Job, manner: Manner) -> Result<(), SubmitError<Job>> {
+        // What an earlier task left there is not about this one.
+        why::take_note();
         let watched = job.to_watch();
-        self.pool.admit(self.route(), job, wait)?;
+        self.pool.admit(self.route(), job, manner)?;
         if let Some(task) = watched {
             task.watch();
         }
@@ -299,6 +335,7 @@ impl Submission<'_> {
         self.options.map_or_else(Route::default, |options| Route {
             priority: options.priority,
             affinity: options.affinity,
+            expected_ns: options.expected.map_or(0, |expected| expected.as_nanos() as u64),
         })
     }
 }

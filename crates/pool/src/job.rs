@@ -78,10 +78,9 @@ impl Job {
         }
     }
 
-    /// Ends the task unrun, as one that was cancelled. If it is stale, it returns who took its place. Does not
-    /// unwind.
-    pub(crate) fn discard(mut self) -> Option<Task> {
-        self.0.take()?.discard(Verdict::Cancelled)
+    /// Ends the task unrun. If it is stale, it returns who took its place. Does not unwind.
+    pub(crate) fn discard(mut self, why: Verdict) -> Option<Task> {
+        self.0.take()?.discard(why)
     }
 
     /// Takes the closure out again, of a job that was refused. The task counts as never taken in; its claim, if there
@@ -110,6 +109,18 @@ impl Job {
     /// It is about to wait in the place of `root`.
     pub(crate) fn inherits(&self, root: &TaskRef) {
         self.0.iter().for_each(|task| task.set_root(root.clone()));
+    }
+
+    /// Whether this thread is a worker of its pool.
+    pub(crate) fn is_inside(&self) -> bool {
+        self.0.as_ref().is_some_and(TaskRef::is_inside)
+    }
+
+    /// Puts it into a queue of its pool, which cannot refuse it.
+    pub(crate) fn requeue(self) {
+        if let Some(task) = self.0.clone() {
+            task.queue(self);
+        }
     }
 
     pub(crate) fn priority(&self) -> Priority {

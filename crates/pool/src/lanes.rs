@@ -102,6 +102,11 @@ impl Lanes {
         self.all().map(Gate::len).sum()
     }
 
+    /// Takes the oldest task of one lane.
+    pub(crate) fn take_oldest(&self, priority: Priority) -> Option<Task> {
+        self.made(priority)?.try_dequeue().ok()
+    }
+
     /// Takes a task of any lane, waiting for those who are in the middle of their step.
     pub(crate) fn take_one(&self) -> Option<Task> {
         self.all().find_map(|gate| gate.try_dequeue().ok())

@@ -49,12 +49,15 @@ mod token;
 #[cfg(test)]
 mod toy;
 mod waker;
+mod why;
 mod work;
 
 #[cfg(any(loom, shuttle))]
 pub(crate) use millpond_queue::model;
 
 // What stands on real threads: built for the product alone.
+#[cfg(not(any(loom, shuttle)))]
+mod affinity;
 #[cfg(not(any(loom, shuttle)))]
 mod blocking;
 #[cfg(not(any(loom, shuttle)))]
@@ -65,6 +68,8 @@ mod crew;
 mod current;
 #[cfg(not(any(loom, shuttle)))]
 mod dispatch;
+#[cfg(not(any(loom, shuttle)))]
+mod events;
 #[cfg(not(any(loom, shuttle)))]
 mod futures;
 #[cfg(not(any(loom, shuttle)))]
@@ -80,17 +85,25 @@ mod metrics;
 #[cfg(not(any(loom, shuttle)))]
 mod overflow;
 #[cfg(not(any(loom, shuttle)))]
+mod pace;
+#[cfg(not(any(loom, shuttle)))]
 mod pin;
 #[cfg(not(any(loom, shuttle)))]
 mod pool;
 #[cfg(not(any(loom, shuttle)))]
+mod pressure;
+#[cfg(not(any(loom, shuttle)))]
 mod route;
+#[cfg(not(any(loom, shuttle)))]
+mod scaling;
 #[cfg(not(any(loom, shuttle)))]
 mod scope;
 #[cfg(not(any(loom, shuttle)))]
 mod seat;
 #[cfg(not(any(loom, shuttle)))]
 mod shared;
+#[cfg(not(any(loom, shuttle)))]
+mod strategy;
 #[cfg(not(any(loom, shuttle)))]
 mod vacancies;
 #[cfg(not(any(loom, shuttle)))]
@@ -100,20 +113,27 @@ mod worker;
 pub use {
     blocking::{YieldNow, block_on, blocking, yield_now},
     config::{Hook, PoolConfig, StartError, WORKERS_MAX},
+    events::{Event, EventKind, Events},
     handle::{BatchResult, PoolHandle, Submission},
     join::join,
     life::Report,
     metrics::{Metrics, WorkerMetrics},
+    millpond_policy::{
+        self as policy, BadSetting, Moment, admit::Policy as BackPressure, affinity::AffinitySettings,
+        scale::ScaleSettings, steal::StealSettings,
+    },
     millpond_queue::GateStats,
     pool::Pool,
     scope::Scope,
+    strategy::Strategy,
 };
 
 pub use counters::Ending;
-pub use error::{BatchError, CancelAnswer, Panic, SubmitError, TaskError};
+pub use error::{BatchError, CancelAnswer, Panic, Refused, SubmitError, TaskError};
 pub use options::{Priority, TaskOptions};
 pub use ticket::Ticket;
 pub use token::{CancelToken, is_cancelled};
+pub use why::{Placed, Stands, Why};
 
 /// The snippets of the pages, run as tests.
 #[cfg(doctest)]

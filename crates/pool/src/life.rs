@@ -10,7 +10,9 @@
 use crate::counters::Ending;
 use crate::crew::Roll;
 use crate::current;
+use crate::seat::Seat;
 use crate::shared::{Shared, attention};
+use crate::state::Verdict;
 use crate::sync::full_fence;
 use crate::task::Task;
 use std::sync::atomic::Ordering::Relaxed;
@@ -30,6 +32,8 @@ pub struct Report {
     pub timed_out: u64,
     /// How many had not begun by their deadline meanwhile.
     pub expired: u64,
+    /// How many were dropped meanwhile because the queue was full.
+    pub dropped: u64,
     /// How many still wait in a queue.
     pub waiting: usize,
     /// How many workers still run a task.
@@ -46,10 +50,16 @@ impl Report {
 }
 
 /// How many tasks had ended, each way, when it began.
-struct Before([u64; 5]);
+struct Before([u64; 6]);
 
-const ENDINGS: [Ending; 5] =
-    [Ending::Completed, Ending::Panicked, Ending::Cancelled, Ending::TimedOut, Ending::Expired];
+const ENDINGS: [Ending; 6] = [
+    Ending::Completed,
+    Ending::Panicked,
+    Ending::Cancelled,
+    Ending::TimedOut,
+    Ending::Expired,
+    Ending::Dropped,
+];
 
 impl Before {
     fn now(shared: &Shared) -> Self {
@@ -58,7 +68,7 @@ impl Before {
 
     fn report(&self, shared: &Shared) -> Report {
         let since = Self::now(shared).0;
-        let [completed, panicked, cancelled, timed_out, expired] =
+        let [completed, panicked, cancelled, timed_out, expired, dropped] =
             std::array::from_fn(|ending| since[ending] - self.0[ending]);
         Report {
             completed,
@@ -66,6 +76,7 @@ impl Before {
             cancelled,
             timed_out,
             expired,
+            dropped,
             waiting: shared.waiting(),
             running: shared.busy(),
             futures: shared.futures.live(),
@@ -85,29 +96,29 @@ impl Shared {
         // As many as are there now: what comes meanwhile is not meant.
         for _ in 0..self.lanes.len() {
             let Some(task) = self.lanes.take_one() else { break };
-            self.discard(task);
+            self.discard(task, Verdict::Cancelled);
         }
         for seat in self.seats() {
             for _ in 0..seat.len() {
                 let Some(task) = seat.take_one() else { break };
-                self.discard(task);
+                self.discard(task, Verdict::Cancelled);
             }
         }
         while let Some(task) = self.overflow.pop() {
-            self.discard(task);
+            self.discard(task, Verdict::Cancelled);
         }
         // Halves of joins: their joiners take them back.
         while self.forks.pop().is_some() {}
     }
 
     /// Drops a task unrun, and whoever took its place.
-    pub(crate) fn discard(&self, task: Task) {
+    pub(crate) fn discard(&self, task: Task, why: Verdict) {
         let mut next = Some(task);
         while let Some(task) = next {
             if !task.counts_itself() {
-                self.count(Ending::Cancelled);
+                self.count(why.ending());
             }
-            next = task.discard();
+            next = task.discard(why);
         }
     }
 
@@ -115,7 +126,7 @@ impl Shared {
         self.lanes.close();
         // Meets the fence in `furnish`: a seat is seen here, or sees that the lanes are closed.
         full_fence();
-        self.seats().for_each(|seat| seat.inbox.close());
+        self.seats().for_each(Seat::close);
     }
 
     pub(crate) fn drain(&self, within: Duration) -> Report {
@@ -156,6 +167,7 @@ impl Shared {
     pub(crate) fn stop(&self, within: Option<Duration>) -> Report {
         let before = Before::now(self);
         let deadline = within.and_then(|within| Instant::now().checked_add(within));
+        self.scaling.end();
         // In this order: no worker begins what was still taken in.
         let threads = self.crew.dismiss(self);
         self.close();
@@ -174,6 +186,7 @@ impl Shared {
         // What running tasks submitted before they noticed, and futures that were dropped only now.
         self.purge();
         self.timer.stop();
+        self.events.close();
         before.report(self)
     }
 }

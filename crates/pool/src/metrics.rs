@@ -43,6 +43,8 @@ pub struct Metrics {
     pub timed_out: u64,
     /// How many had not begun by their deadline.
     pub expired: u64,
+    /// How many were dropped because the queue was full.
+    pub dropped: u64,
     /// How often a start or stop hook panicked.
     pub hooks_panicked: u64,
     /// The shared queue, lane by lane, most urgent first.
@@ -72,7 +74,7 @@ pub struct WorkerMetrics {
 impl Metrics {
     /// How many tasks have ended, in any way.
     pub fn ended(&self) -> u64 {
-        self.completed + self.panicked + self.cancelled + self.timed_out + self.expired
+        self.completed + self.panicked + self.cancelled + self.timed_out + self.expired + self.dropped
     }
 
     /// The shared lane of this priority.
@@ -101,6 +103,7 @@ impl Metrics {
             cancelled: shared.endings(Ending::Cancelled),
             timed_out: shared.endings(Ending::TimedOut),
             expired: shared.endings(Ending::Expired),
+            dropped: shared.endings(Ending::Dropped),
             hooks_panicked: shared.crew.hook_panics(),
             lanes: Priority::ALL.map(|priority| shared.lanes.stats(priority)),
             workers: shared.seats().map(|seat| WorkerMetrics::of(&seat.counters, seat.len())).collect(),

@@ -5,9 +5,11 @@
 //! Not here: what happens to tasks when the pool ends (`life.rs`).
 
 use crate::config::{PoolConfig, StartError};
+use crate::events::EventKind;
 use crate::handle::PoolHandle;
 use crate::life::Report;
 use crate::shared::Shared;
+use crate::strategy::Strategy;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +30,9 @@ impl Pool {
         // From here on `Drop` ends what was begun.
         let pool = Self { handle: PoolHandle { shared }, stopped: false };
         let shared = &pool.handle.shared;
+        shared.choosing.swap(&shared.config.strategy, shared.now());
         shared.crew.resize(shared, shared.config.workers).map_err(StartError::Thread)?;
+        shared.scaling.begin(shared).map_err(StartError::Thread)?;
         Ok(pool)
     }
 
@@ -38,13 +42,34 @@ impl Pool {
     }
 
     /// Changes how many workers there are. Those that are too many leave after their present task; what waits at them
-    /// is taken over by the others.
+    /// is taken over by the others. A pool that scales by itself goes on from there.
     pub fn resize(&self, workers: usize) -> Result<(), StartError> {
         let most = self.shared.config.workers_max;
         if !(1..=most).contains(&workers) {
             return Err(StartError::OutOfBounds { field: "workers", least: 1, most, asked: workers });
         }
-        self.shared.crew.resize(&self.shared, workers).map_err(StartError::Thread)
+        let (from, to) = (self.shared.crew.wanted(), workers);
+        self.shared.crew.resize(&self.shared, workers).map_err(StartError::Thread)?;
+        if to > from {
+            self.shared.events.tell(|| EventKind::ScaledUp { from, to, reason: None });
+        } else if to < from {
+            self.shared.events.tell(|| EventKind::ScaledDown { from, to, reason: None });
+        }
+        Ok(())
+    }
+
+    /// Chooses workers in another way from now on. Each task is given to its worker by the old strategy or by the new
+    /// one, and stays there. Returns the name of the old one.
+    pub fn set_strategy(&self, strategy: &Strategy) -> String {
+        let from = self.shared.choosing.swap(strategy, self.shared.now());
+        let to = strategy.name().to_owned();
+        self.shared.events.tell(|| EventKind::StrategySwapped { from: from.clone().into(), to: to.into() });
+        from
+    }
+
+    /// The name of the strategy in force.
+    pub fn strategy(&self) -> String {
+        self.shared.choosing.name()
     }
 
     /// Begins no further task until [`resume`](Self::resume): when this returns, every worker runs what it had

@@ -2,7 +2,7 @@
 //!
 //! | who submits | goes to | when that is full |
 //! |---|---|---|
-//! | a thread outside | the shared lane of its priority | waits, or is refused |
+//! | a thread outside | the shared lane of its priority, or the worker a strategy chooses | the lane; then `pressure.rs` |
 //! | a task of this pool | its worker's own queue; with a priority, the lane | the lane, then it is run in place |
 //! | anybody, with an affinity key | the inbox of the key's worker | as without the key |
 //! | a waker | the worker's own queue, or the shared lane | the overflow list: it holds its place already |
@@ -19,8 +19,10 @@ use crate::options::Priority;
 use crate::shared::{Shared, attention};
 use crate::sync::full_fence;
 use crate::task::Task;
+use crate::why;
 use crate::worker::Worker;
 use millpond_queue::Refusal;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// Where a task should go.
@@ -28,6 +30,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Route {
     pub(crate) priority: Priority,
     pub(crate) affinity: Option<u64>,
+    /// How long it will probably run; 0 if that is not known. Strategies may ask.
+    pub(crate) expected_ns: u64,
 }
 
 impl Shared {
@@ -42,6 +46,7 @@ impl Shared {
             },
         };
         match current::worker() {
+            None if self.choosing.is_on() => self.to_chosen(route, task, wait),
             None => self.to_lane(route.priority, task, wait),
             Some(worker) if worker.is_of(self) => {
                 let stops = self.attention() & attention::STOPPING != 0;
@@ -58,6 +63,27 @@ impl Shared {
             }
             Some(worker) => self.admit_from(worker, route.priority, task, wait),
         }
+    }
+
+    /// To the worker that the strategy chooses, or to the lane if it has no room. A task with a priority waits in its
+    /// lane, where that means something.
+    #[cold]
+    fn to_chosen(&self, route: Route, task: Task, wait: Wait) -> Result<(), Refusal<Task>> {
+        if route.priority != Priority::Normal {
+            return self.to_lane(route.priority, task, wait);
+        }
+        match self.assign(route, task) {
+            Ok(choice) => {
+                why::note_choice(choice);
+                Ok(())
+            }
+            Err(task) => self.to_lane(route.priority, task, wait),
+        }
+    }
+
+    /// As `admit` without waiting, when everything was full a moment ago.
+    pub(crate) fn admit_once(&self, route: Route, task: Task) -> Result<(), Refusal<Task>> {
+        self.to_lane(route.priority, task, Wait::Never)
     }
 
     /// From a task of this pool, when its worker's own queue is full or not the right one.
@@ -161,14 +187,17 @@ impl Shared {
 
     /// Puts a task into the inbox of the worker its key belongs to.
     fn to_inbox(&self, key: u64, task: Task) -> Result<(), Task> {
-        let seat = choose_seat(key, self.crew.wanted().min(self.seats_used()));
+        let owner = self.affinity.owner(key, || self.now()).filter(|&owner| owner < self.seats_used());
         if self.lanes.is_closed() {
             return Err(task);
         }
-        match self.seat(seat).inbox.try_enqueue(task) {
+        self.affinity.counts.keyed.fetch_add(1, Relaxed);
+        let Some(owner) = owner else { return Err(task) };
+        match self.seat(owner).inbox.try_enqueue(task) {
             Ok(()) => {
-                // Its own worker if that sleeps, or else anybody: who has nothing to do may take it over.
-                self.sleep.work_came_for(seat);
+                self.affinity.counts.hits.fetch_add(1, Relaxed);
+                why::note_key(owner);
+                self.mail_came(owner);
                 Ok(())
             }
             Err(refusal) => Err(refusal.into_inner()),
@@ -181,39 +210,5 @@ impl Shared {
             self.overflow.push(refusal.into_inner());
         }
         self.sleep.work_came();
-    }
-}
-
-/// Rendezvous hashing: the seat that draws the highest number for the key. When one more seat comes, only the keys it
-/// wins move.
-fn choose_seat(key: u64, seats: usize) -> usize {
-    let draw = |seat: usize| mix(key ^ mix(seat as u64 + 1));
-    (0..seats).max_by_key(|&seat| draw(seat)).unwrap_or(0)
-}
-
-/// The finisher of SplitMix64: every bit of the result hangs on every bit of the argument.
-fn mix(mut value: u64) -> u64 {
-    value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    value ^ (value >> 31)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_spread_evenly_and_few_move_when_a_seat_comes() {
-        let mut held = [0u32; 8];
-        let mut moved = 0;
-        for key in 0..8000 {
-            let seat = choose_seat(key, 8);
-            held[seat] += 1;
-            let after = choose_seat(key, 9);
-            assert!(after == seat || after == 8, "a key moves to the new seat or not at all");
-            moved += u32::from(after != seat);
-        }
-        assert!(held.iter().all(|&count| (850..1150).contains(&count)), "{held:?}");
-        assert!((750..1050).contains(&moved), "{moved} of 8000 moved");
     }
 }

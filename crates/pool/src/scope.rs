@@ -150,7 +150,7 @@ impl<'scope> Scope<'scope, '_> {
         // SAFETY: `scope` does not return before `pending` is zero, which is after the task was run: dropped unrun it
         // hands itself back to the scope. So it is over before anything in `'scope` ends.
         let task = unsafe { Task::borrowing(scoped) };
-        let route = Route { priority, affinity: None };
+        let route = Route { priority, ..Route::default() };
         if let Err(refusal) = self.pool.shared.admit(route, task, Wait::Never) {
             let task = refusal.into_inner();
             if DEPTH.get() < DEPTH_MAX {

@@ -1,14 +1,22 @@
 //! A seat: what a worker owns that others may see. It stays when the worker leaves, so that nothing in it is lost.
 //!
+//! ```text
+//!   cold ──► warming ──► ready ◄──► busy ──► terminating ──► terminated ──► warming, if it is recruited again
+//! ```
+//!
 //! A worker that retires passes what waits at it on to the overflow list, so that the others come to it in turn; its
-//! empty queue and its inbox stay in the seat for the next one to sit down. What comes to the inbox meanwhile is found
-//! by thieves.
+//! empty queue stays in the seat for the next one to sit down. Whoever puts a task here looks afterwards whether the
+//! worker still takes tasks, and passes on what it finds if not; the worker says that it leaves before it passes on. So
+//! one of the two sees the task.
 
 use crate::config::PoolConfig;
-use crate::counters::Padded;
+use crate::counters::{Ending, Padded};
+use crate::pace::Pace;
 use crate::task::Task;
+use millpond_policy::view::WorkerState;
 use millpond_queue::{CapacityError, Gate, GateConfig, Steal, StealQueue, Stealer};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 #[derive(Debug)]
 pub(crate) struct Seat {
@@ -16,8 +24,15 @@ pub(crate) struct Seat {
     pub(crate) stealer: Stealer<Task>,
     /// The owner's end of that queue, while nobody sits here.
     own: Mutex<Option<StealQueue<Task>>>,
-    /// Tasks meant for this worker: those with an affinity key.
+    /// Tasks meant for this worker: those with an affinity key. Others leave them to it for a while.
     pub(crate) inbox: Gate<Task>,
+    /// Tasks that a strategy gave to this worker; made with the first. Others may take them as they may take its own.
+    assigned: OnceLock<Gate<Task>>,
+    assigned_capacity: usize,
+    /// A `WorkerState`, written by the worker and by whoever recruits it. `Busy` is not among them: the counters say it.
+    state: AtomicU8,
+    /// How long the worker's tasks take, where that is measured.
+    pub(crate) pace: Pace,
     /// Written by the worker who sits here.
     pub(crate) counters: Padded,
 }
@@ -25,11 +40,14 @@ pub(crate) struct Seat {
 impl Seat {
     pub(crate) fn new(config: &PoolConfig) -> Result<Self, CapacityError> {
         let own = StealQueue::with_limit(config.local_capacity);
-        let inbox = GateConfig { capacity: config.inbox_capacity, measure_every: 0, ..GateConfig::default() };
         Ok(Self {
             stealer: own.stealer(),
             own: Mutex::new(Some(own)),
-            inbox: Gate::start(inbox)?,
+            inbox: unmeasured(config.inbox_capacity)?,
+            assigned: OnceLock::new(),
+            assigned_capacity: config.local_capacity,
+            state: AtomicU8::new(WorkerState::Cold as u8),
+            pace: Pace::default(),
             counters: Padded::default(),
         })
     }
@@ -43,23 +61,89 @@ impl Seat {
         *self.own.lock().unwrap_or_else(PoisonError::into_inner) = Some(own);
     }
 
-    /// Whether a thief could find anything here. It may be stale.
+    /// Where the worker is in its life. It may be stale.
+    pub(crate) fn state(&self) -> WorkerState {
+        match self.state.load(Relaxed) {
+            0 => WorkerState::Cold,
+            1 => WorkerState::Warming,
+            4 => WorkerState::Terminating,
+            5 => WorkerState::Terminated,
+            _ if self.counters.busy.load(Relaxed) > 0 => WorkerState::Busy,
+            _ => WorkerState::Ready,
+        }
+    }
+
+    pub(crate) fn set_state(&self, state: WorkerState) {
+        self.state.store(state as u8, Relaxed);
+    }
+
+    /// How many tasks ran to their end here.
+    pub(crate) fn completed(&self) -> u64 {
+        self.counters.endings(Ending::Completed)
+    }
+
+    /// Where tasks wait that a strategy gave to this worker, once there were any.
+    #[inline(always)]
+    pub(crate) fn assigned(&self) -> Option<&Gate<Task>> {
+        self.assigned.get()
+    }
+
+    /// As `assigned`, made if need be; `None` if there is no memory.
+    pub(crate) fn furnish_assigned(&self) -> Option<&Gate<Task>> {
+        if self.assigned.get().is_none() {
+            let made = unmeasured(self.assigned_capacity).ok()?;
+            let _ = self.assigned.set(made);
+        }
+        self.assigned.get()
+    }
+
+    /// Takes nothing more in.
+    pub(crate) fn close(&self) {
+        self.inbox.close();
+        // If there is none, it is made closed, so that none can be made open afterwards.
+        if let Ok(closed) = unmeasured(1) {
+            closed.close();
+            let _ = self.assigned.set(closed);
+        }
+        self.assigned().into_iter().for_each(Gate::close);
+    }
+
+    /// How many tasks wait that any worker may take. It may be stale.
+    pub(crate) fn stealable(&self) -> usize {
+        self.stealer.len() + self.assigned().map_or(0, Gate::len)
+    }
+
+    /// Whether anything waits here. It may be stale.
     pub(crate) fn is_empty(&self) -> bool {
-        self.stealer.is_empty() && self.inbox.is_empty()
+        self.stealable() == 0 && self.inbox.is_empty()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.stealer.len() + self.inbox.len()
+        self.stealable() + self.inbox.len()
     }
 
     /// Takes one task, from any thread. It waits for those who are in the middle of their step.
     pub(crate) fn take_one(&self) -> Option<Task> {
+        self.take_stealable().or_else(|| self.inbox.try_dequeue().ok())
+    }
+
+    /// Takes one task that any worker may take.
+    pub(crate) fn take_stealable(&self) -> Option<Task> {
         loop {
             match self.stealer.steal() {
                 Steal::Success(task) => return Some(task),
                 Steal::Retry => std::hint::spin_loop(),
-                Steal::Empty => return self.inbox.try_dequeue().ok(),
+                Steal::Empty => return self.assigned()?.try_dequeue().ok(),
             }
         }
     }
+
+    /// Takes one task that was put here from outside.
+    pub(crate) fn take_mail(&self) -> Option<Task> {
+        self.inbox.try_dequeue().ok().or_else(|| self.assigned()?.try_dequeue().ok())
+    }
+}
+
+fn unmeasured(capacity: usize) -> Result<Gate<Task>, CapacityError> {
+    Gate::start(GateConfig { capacity, measure_every: 0, ..GateConfig::default() })
 }

@@ -3,24 +3,31 @@
 //! Field by field who may touch it: everything here is for any thread, and each part keeps its own order. Only the
 //! owner's end of a worker's queue and what lies on its stack (`worker.rs`) belong to one thread.
 
+use crate::affinity::Keys;
 use crate::config::{PoolConfig, StartError};
-use crate::counters::{Ending, Padded};
+use crate::counters::{Ending, Padded, PressureCounts};
 use crate::crew::Crew;
 use crate::current;
+use crate::events::{Bus, EventKind};
 use crate::futures::Futures;
 use crate::lanes::Lanes;
 use crate::overflow::Overflow;
+use crate::scaling::Scaling;
 use crate::seat::Seat;
 use crate::sleep::Sleep;
+use crate::strategy::Choosing;
 use crate::sync::full_fence;
 use crate::task::Task;
 use crate::timer::Timer;
 use crate::vacancies::Vacancies;
 use crossbeam_utils::CachePadded;
+use millpond_policy::Moment;
+use millpond_policy::weights;
 use millpond_queue::{CapacityError, Ring};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 /// Things a worker attends to between two tasks, as bits of `attention`.
 pub(crate) mod attention {
@@ -36,6 +43,7 @@ pub(crate) mod attention {
 
 pub(crate) struct Shared {
     pub(crate) config: PoolConfig,
+    started: Instant,
     pub(crate) lanes: Lanes,
     /// Halves of joins that were offered to others (`join.rs`).
     pub(crate) forks: Ring<Task>,
@@ -51,6 +59,16 @@ pub(crate) struct Shared {
     pub(crate) futures: Futures,
     pub(crate) timer: Timer,
     pub(crate) vacancies: Vacancies,
+    /// Which worker a key belongs to.
+    pub(crate) affinity: Keys,
+    /// Which worker a task is given to, if anybody chooses.
+    pub(crate) choosing: Choosing,
+    /// Who changes the number of workers, if anybody does.
+    pub(crate) scaling: Scaling,
+    /// What full queues meant for submitters.
+    pub(crate) pressure: PressureCounts,
+    /// Who wants to hear what happens.
+    pub(crate) events: Bus,
     /// What ends on threads that are no workers of this pool.
     pub(crate) elsewhere: Padded,
 }
@@ -59,6 +77,7 @@ impl Shared {
     pub(crate) fn new(config: PoolConfig) -> Result<Self, StartError> {
         let no_memory = |reason: CapacityError| StartError::OutOfMemory(reason.to_string());
         Ok(Self {
+            started: Instant::now(),
             lanes: Lanes::new(config.queue_capacity, config.lane_weights).map_err(no_memory)?,
             forks: Ring::with_capacity(config.workers_max).map_err(no_memory)?,
             overflow: Overflow::default(),
@@ -70,6 +89,11 @@ impl Shared {
             futures: Futures::new(config.futures_max),
             timer: Timer::new(format!("{}-timer", config.name)),
             vacancies: Vacancies::default(),
+            affinity: Keys::new(&config.affinity)?,
+            choosing: Choosing::new(weights::whole(&config.worker_weights)?),
+            scaling: Scaling::new(config.scaling)?,
+            pressure: PressureCounts::default(),
+            events: Bus::default(),
             elsewhere: Padded::default(),
             config,
         })
@@ -82,7 +106,7 @@ impl Shared {
             self.seats_used.fetch_max(number + 1, Ordering::Release);
             full_fence();
             if self.lanes.is_closed() {
-                self.seat(number).inbox.close();
+                self.seat(number).close();
             }
         }
         Ok(())
@@ -102,12 +126,44 @@ impl Shared {
         self.seats_used.load(Ordering::Acquire)
     }
 
-    /// Whether any task waits that any worker could take. It may be stale.
+    /// Whether any task waits anywhere. It may be stale.
     pub(crate) fn anything_waits(&self) -> bool {
-        !self.lanes.is_empty()
-            || !self.forks.is_empty()
-            || !self.overflow.is_empty()
-            || self.seats().any(|seat| !seat.is_empty())
+        self.anything_is_shared() || self.seats().any(|seat| !seat.is_empty())
+    }
+
+    /// Whether any task waits that the worker of this seat may take at once. It may be stale.
+    pub(crate) fn anything_waits_for(&self, number: usize) -> bool {
+        let steals = self.config.stealing.enabled;
+        self.anything_is_shared()
+            || !self.seat(number).is_empty()
+            || (steals && self.seats().any(|seat| seat.stealable() > 0))
+    }
+
+    /// Whether a task with a key waits for another worker than that of this seat, which may take it in the end.
+    pub(crate) fn mail_waits_elsewhere(&self, number: usize) -> bool {
+        let mut others = self.seats().enumerate().filter(|(at, _)| *at != number);
+        self.config.stealing.enabled && others.any(|(_, seat)| !seat.inbox.is_empty())
+    }
+
+    fn anything_is_shared(&self) -> bool {
+        !self.lanes.is_empty() || !self.forks.is_empty() || !self.overflow.is_empty()
+    }
+
+    /// The worker of this seat takes tasks from now on.
+    pub(crate) fn worker_came(&self, number: usize) {
+        self.choosing.worker_came(number, self.now());
+        self.events.tell(|| EventKind::WorkerStarted { worker: number });
+    }
+
+    /// The worker of this seat takes no more tasks.
+    pub(crate) fn worker_left(&self, number: usize) {
+        self.choosing.worker_left(number);
+        self.events.tell(|| EventKind::WorkerStopped { worker: number });
+    }
+
+    /// How long ago the pool began.
+    pub(crate) fn now(&self) -> Moment {
+        Moment::from_nanos(self.started.elapsed().as_nanos() as u64)
     }
 
     /// How many tasks wait. It may be stale.

@@ -21,6 +21,7 @@ use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering::Relaxed, full_fence};
 use crossbeam_utils::CachePadded;
 use std::ops::DerefMut;
 use std::sync::PoisonError;
+use std::time::{Duration, Instant};
 
 const ONE_SEARCHING: u64 = 1;
 const ONE_ASLEEP: u64 = 1 << 32;
@@ -162,14 +163,14 @@ impl Sleep {
 
     /// Sleeps until somebody wakes the worker of `seat`, unless `anything_waits` after it has said that it will. One
     /// that `searches` stops with the same step. Either way it is searching afterwards. `asleep` is called if it
-    /// sleeps, when it is counted so.
+    /// sleeps, when it is counted so, and says for how long it may sleep; `true`: it slept for as long.
     pub(crate) fn park(
         &self,
         seat: usize,
         searches: bool,
         anything_waits: impl Fn() -> bool,
-        asleep: impl FnOnce(),
-    ) {
+        asleep: impl FnOnce() -> Option<Duration>,
+    ) -> bool {
         let mut beds = self.beds();
         beds.push(seat);
         let searching = if searches { ONE_SEARCHING } else { 0 };
@@ -180,13 +181,19 @@ impl Sleep {
             full_fence();
         }
         if anything_waits() && !left_out("SLEEP_PARK_LOOKS_AGAIN") && self.get_up(seat) {
-            return;
+            return false;
         }
-        asleep();
+        let until = asleep().and_then(|at_most| Instant::now().checked_add(at_most));
         let woken = &self.woken[seat];
         while woken.compare_exchange(1, 0, Relaxed, Relaxed).is_err() {
-            futex::wait(woken, 0, None, Scope::Private);
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            // One who cannot get up any more has been woken, and the call is on its way.
+            if left.is_some_and(|left| left.is_zero()) && self.get_up(seat) {
+                return true;
+            }
+            futex::wait(woken, 0, left.filter(|left| !left.is_zero()), Scope::Private);
         }
+        false
     }
 
     /// The last look found something: the worker is searching again. `false`: somebody has woken it meanwhile, and

@@ -79,7 +79,7 @@ impl Pool {
                     }
                     break;
                 }
-                self.sleep.park(seat, searches, || self.anything_waits() || self.is_over(), || {});
+                self.sleep.park(seat, searches, || self.anything_waits() || self.is_over(), || None);
                 searches = true;
             }
         }

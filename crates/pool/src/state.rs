@@ -73,6 +73,8 @@ pub(crate) enum Verdict {
     Expired = 5,
     /// Nobody was left who could wake it.
     Abandoned = 6,
+    /// There was no room for it any longer, or never was.
+    Dropped = 7,
 }
 
 impl Verdict {
@@ -84,6 +86,7 @@ impl Verdict {
             Self::Cancelled | Self::Abandoned => Ending::Cancelled,
             Self::TimedOut => Ending::TimedOut,
             Self::Expired => Ending::Expired,
+            Self::Dropped => Ending::Dropped,
         }
     }
 
@@ -107,6 +110,10 @@ impl Snapshot {
 
     pub(crate) fn is_queued(self) -> bool {
         self.phase() == QUEUED
+    }
+
+    pub(crate) fn is_running(self) -> bool {
+        self.phase() == RUNNING
     }
 
     /// Whether the task came to an end by itself, and so left an outcome.
@@ -148,6 +155,7 @@ impl Snapshot {
             4 => Verdict::TimedOut,
             5 => Verdict::Expired,
             6 => Verdict::Abandoned,
+            7 => Verdict::Dropped,
             _ => return None,
         })
     }

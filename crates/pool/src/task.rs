@@ -15,6 +15,7 @@
 
 use crate::cell::TaskRef;
 use crate::counters::Ending;
+use crate::state::Verdict;
 use std::any::Any;
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit, align_of, size_of};
@@ -28,7 +29,7 @@ struct Kind {
     /// Runs it. The payload counts as moved out afterwards.
     run: unsafe fn(*mut Payload) -> Ran,
     /// Drops it unrun. The payload counts as moved out afterwards.
-    discard: unsafe fn(*mut Payload) -> Option<Task>,
+    discard: unsafe fn(*mut Payload, Verdict) -> Option<Task>,
     /// Tells it that it waits in the place of another.
     inherits: unsafe fn(*const Payload, &TaskRef),
     counts_itself: bool,
@@ -77,7 +78,7 @@ pub(crate) trait Run: Send {
     fn inherits(&self, _root: &TaskRef) {}
 
     /// Drops it unrun. Does not unwind. Returns what had taken its place in the queue, if anything.
-    fn discard(self) -> Option<Task>
+    fn discard(self, _why: Verdict) -> Option<Task>
     where
         Self: Sized,
     {
@@ -132,10 +133,10 @@ impl Task {
     }
 
     /// Drops it unrun. Does not unwind. Returns what had taken its place in the queue, if anything.
-    pub(crate) fn discard(self) -> Option<Self> {
+    pub(crate) fn discard(self, why: Verdict) -> Option<Self> {
         let mut task = ManuallyDrop::new(self);
         // SAFETY: `kind` was made with the payload, and `ManuallyDrop` keeps it from being used again.
-        unsafe { (task.kind.discard)(&raw mut task.payload) }
+        unsafe { (task.kind.discard)(&raw mut task.payload, why) }
     }
 
     /// Gives back what it was made of.
@@ -158,7 +159,7 @@ impl Task {
 impl Drop for Task {
     fn drop(&mut self) {
         // SAFETY: all that use the payload up forget the task, so it is whole; nobody uses it after this.
-        drop(unsafe { (self.kind.discard)(&raw mut self.payload) });
+        drop(unsafe { (self.kind.discard)(&raw mut self.payload, Verdict::Cancelled) });
     }
 }
 
@@ -181,9 +182,9 @@ const fn inline_kind<R: Run>() -> Kind {
     }
     /// # Safety
     /// As for `run`.
-    unsafe fn discard<R: Run>(payload: *mut Payload) -> Option<Task> {
+    unsafe fn discard<R: Run>(payload: *mut Payload, why: Verdict) -> Option<Task> {
         // SAFETY: by the caller's word there is an `R`, and it is moved out once.
-        unsafe { payload.cast::<R>().read() }.discard()
+        unsafe { payload.cast::<R>().read() }.discard(why)
     }
     /// # Safety
     /// There is an `R` in the payload.
@@ -204,10 +205,10 @@ const fn boxed_kind<R: Run>() -> Kind {
     }
     /// # Safety
     /// As for `run`.
-    unsafe fn discard<R: Run>(payload: *mut Payload) -> Option<Task> {
+    unsafe fn discard<R: Run>(payload: *mut Payload, why: Verdict) -> Option<Task> {
         // SAFETY: by the caller's word there is a box of an `R`, and it is moved out once.
         let work = unsafe { payload.cast::<Box<R>>().read() };
-        (*work).discard()
+        (*work).discard(why)
     }
     /// # Safety
     /// There is a `Box<R>` in the payload.

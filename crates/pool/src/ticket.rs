@@ -9,8 +9,10 @@
 
 use crate::cell::Claim;
 use crate::error::{CancelAnswer, TaskError};
+use crate::state::Snapshot;
 use crate::sync::Mutex;
 use crate::task::drop_panic;
+use crate::why::Placed;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -26,16 +28,38 @@ const LOOKS_PER_YIELD: u32 = 64;
 /// Dropping it detaches the task, which goes on; its result is dropped when it comes. A ticket may be waited for in
 /// any way until the result has been taken once; after that it answers [`TaskError::Taken`].
 #[must_use = "dropping a ticket detaches its task; use `spawn` if you do not want the result"]
-pub struct Ticket<T>(Option<Claim<T>>);
+pub struct Ticket<T> {
+    claim: Option<Claim<T>>,
+    /// Where the task was put and why, if there is anything to tell; see `why.rs`.
+    placed: Option<Box<Placed>>,
+}
 
 impl<T> Ticket<T> {
     pub(crate) fn new(claim: Claim<T>) -> Self {
-        Self(Some(claim))
+        Self { claim: Some(claim), placed: None }
+    }
+
+    /// The same ticket, with a note of where its task was put.
+    pub(crate) fn noting(mut self, placed: Placed) -> Self {
+        if placed != Placed::Shared {
+            self.placed = Some(Box::new(placed));
+        }
+        self
+    }
+
+    /// Where the task was put when it was taken in, and why there. See also [`PoolHandle::why`](crate::PoolHandle).
+    pub fn placed(&self) -> Placed {
+        self.placed.as_deref().copied().unwrap_or_default()
+    }
+
+    /// How the task stands; `None` if the result has been taken.
+    pub(crate) fn look(&self) -> Option<Snapshot> {
+        self.claim.as_ref().map(|claim| claim.task().look())
     }
 
     /// Waits for the result.
     pub fn wait(mut self) -> Result<T, TaskError> {
-        if let Some(claim) = &mut self.0
+        if let Some(claim) = &mut self.claim
             && !claim.is_done()
         {
             claim.help();
@@ -50,7 +74,7 @@ impl<T> Ticket<T> {
     pub fn wait_timeout(&mut self, timeout: Duration) -> Option<Result<T, TaskError>> {
         // A time-out past the end of the clock is no time-out.
         let until = Instant::now().checked_add(timeout);
-        if let Some(claim) = &mut self.0 {
+        if let Some(claim) = &mut self.claim {
             // Other than `wait`, this does not run the task here: that might take longer than the caller would wait.
             if !is_done_soon(claim, timeout) && !claim.sleep(until) {
                 return None;
@@ -66,12 +90,12 @@ impl<T> Ticket<T> {
 
     /// Whether the task has ended. Then a result, or the reason why there is none, can be had without waiting.
     pub fn is_done(&self) -> bool {
-        self.0.as_ref().is_none_or(Claim::is_done)
+        self.claim.as_ref().is_none_or(Claim::is_done)
     }
 
     /// Ends the task if it has not begun or is a future that waits; asks it to stop if it runs.
     pub fn cancel(&self) -> CancelAnswer {
-        self.0.as_ref().map_or(CancelAnswer::TooLate, |claim| claim.task().cancel())
+        self.claim.as_ref().map_or(CancelAnswer::TooLate, |claim| claim.task().cancel())
     }
 
     /// Calls `then` with the result: at once if it is there, else on the thread that ends the task, which is a
@@ -86,7 +110,7 @@ impl<T> Ticket<T> {
         let mut held = reply.0.lock().unwrap_or_else(PoisonError::into_inner);
         // The ticket goes where its own task will find it. Whoever finishes the task takes both out again.
         let (ticket, _) = held.insert((self, Box::new(then)));
-        let waits = ticket.0.as_mut().is_some_and(|claim| claim.tell(&waker));
+        let waits = ticket.claim.as_mut().is_some_and(|claim| claim.tell(&waker));
         drop(held);
         if !waits {
             reply.answer();
@@ -95,7 +119,7 @@ impl<T> Ticket<T> {
 
     /// The result of a task that is done.
     fn take(&mut self) -> Result<T, TaskError> {
-        self.0.take().map_or(Err(TaskError::Taken), Claim::take)
+        self.claim.take().map_or(Err(TaskError::Taken), Claim::take)
     }
 }
 
@@ -125,7 +149,7 @@ impl<T> Future for Ticket<T> {
     type Output = Result<T, TaskError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Some(claim) = &mut self.0
+        if let Some(claim) = &mut self.claim
             && !claim.is_done()
             && claim.tell(context.waker())
         {
@@ -137,7 +161,7 @@ impl<T> Future for Ticket<T> {
 
 impl<T> fmt::Debug for Ticket<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let task = self.0.as_ref().map(Claim::task);
+        let task = self.claim.as_ref().map(Claim::task);
         let mut shown = f.debug_struct("Ticket");
         if let Some(name) = task.and_then(|task| task.name()) {
             shown.field("name", &name);
@@ -323,7 +347,7 @@ mod tests {
         drop((job, ticket));
         let held = Spiteful;
         let (job, ticket) = toy.closure(move || drop(held));
-        assert!(job.discard().is_none());
+        assert!(job.discard(crate::state::Verdict::Cancelled).is_none());
         assert!(matches!(ticket.wait(), Err(TaskError::Cancelled)));
         // What a panic carries.
         let (job, ticket) = toy.closure(|| panic_with(Spiteful));
@@ -367,7 +391,7 @@ mod tests {
         assert_eq!(answered.try_recv().unwrap(), Some(2));
         let (job, ticket) = toy.closure(|| 3);
         ticket.on_done(tell(&answers));
-        assert!(job.discard().is_none());
+        assert!(job.discard(crate::state::Verdict::Cancelled).is_none());
         assert_eq!(answered.try_recv().unwrap(), None);
         let (job, ticket) = toy.closure(|| 4);
         ticket.on_done(|_| assert_eq!(panic_with(Spiteful), 0));
@@ -415,6 +439,6 @@ mod tests {
         fn check<T: Send + Sync + Unpin>() {}
         check::<Ticket<std::cell::Cell<u32>>>();
         check::<TaskError>();
-        assert_eq!(size_of::<Ticket<String>>(), 8);
+        assert_eq!(size_of::<Ticket<String>>(), 2 * size_of::<usize>());
     }
 }

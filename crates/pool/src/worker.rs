@@ -8,6 +8,9 @@
 mod find;
 mod park;
 mod run;
+mod steal;
+
+pub(crate) use run::IN_PLACE_DEPTH_MAX;
 
 use crate::config::Hook;
 use crate::counters::Counters;
@@ -19,11 +22,14 @@ use crate::seat::Seat;
 use crate::shared::{Shared, attention};
 use crate::task::{Task, drop_panic};
 use crate::token;
+use millpond_policy::steal::Thief;
+use millpond_policy::view::WorkerState;
 use millpond_queue::StealQueue;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use steal::Thieving;
 
 /// Everything in it belongs to its thread; tasks reach it through `current.rs`, hence the cells.
 pub(crate) struct Worker {
@@ -46,6 +52,9 @@ pub(crate) struct Worker {
     tick: Cell<u32>,
     /// The state of the random choice of whom to rob first.
     random: Cell<u32>,
+    thieving: RefCell<Thieving>,
+    /// Whether it has slept for as long as others' tasks with a key are left to them.
+    has_waited_for_mail: Cell<bool>,
     /// How many tasks are being run on this stack inside of others.
     depth: Cell<u32>,
     /// Whether it stands still, and whether another stands in for it then.
@@ -71,6 +80,8 @@ pub(crate) enum Standing {
 
 impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, number: usize, own: StealQueue<Task>) -> Self {
+        let thief =
+            Thief::new(shared.config.stealing).expect("the settings were checked before the pool began");
         Self {
             seat: Arc::clone(shared.seat(number)),
             shared,
@@ -83,6 +94,8 @@ impl Worker {
             turn: Turn::default(),
             tick: Cell::new(0),
             random: Cell::new((number as u32 + 1).wrapping_mul(0x9E37_79B9)),
+            thieving: RefCell::new(Thieving::new(thief)),
+            has_waited_for_mail: Cell::new(false),
             depth: Cell::new(0),
             standing: Cell::new(Standing::No),
         }
@@ -93,6 +106,7 @@ impl Worker {
         let leave = {
             let _entered = current::enter(&self);
             self.call(self.shared.config.on_start.as_ref());
+            self.begin_to_take_tasks();
             let leave = loop {
                 if let ControlFlow::Break(leave) = self.look_up() {
                     break leave;
@@ -106,6 +120,12 @@ impl Worker {
             leave
         };
         (self.own, leave)
+    }
+
+    fn begin_to_take_tasks(&self) {
+        self.seat.pace.note_idle(self.shared.now().as_nanos());
+        self.seat.set_state(WorkerState::Ready);
+        self.shared.worker_came(self.number);
     }
 
     /// Attends to whatever is not a task. `Break`: this worker leaves.

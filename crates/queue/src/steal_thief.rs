@@ -89,12 +89,20 @@ impl<T> Stealer<T> {
     /// As [`steal_half`](Self::steal_half), with one more item: the oldest is handed to the caller to run. From its own
     /// queue it takes one.
     pub fn steal_batch_and_pop(&self, into: &StealQueue<T>) -> Steal<T> {
+        self.steal_share_and_pop(into, |available| available - available / 2)
+    }
+
+    /// As [`steal_batch_and_pop`](Self::steal_batch_and_pop), but of `most` items at most instead of half.
+    pub fn steal_some_and_pop(&self, into: &StealQueue<T>, most: u32) -> Steal<T> {
+        self.steal_share_and_pop(into, |available| available.min(most.max(1)))
+    }
+
+    fn steal_share_and_pop(&self, into: &StealQueue<T>, share: impl FnOnce(u32) -> u32) -> Steal<T> {
         if Arc::ptr_eq(&self.shared, &into.shared) {
             return self.steal();
         }
         let room_for = |wanted: u32| into.reserve(wanted.min(STEAL_MAX) as usize) as u32;
-        let half = |available: u32| 1 + room_for(available - available / 2 - 1);
-        let spoils = match self.claim(half) {
+        let spoils = match self.claim(|available| 1 + room_for(share(available) - 1)) {
             Steal::Success(spoils) => spoils,
             Steal::Empty => return Steal::Empty,
             Steal::Retry => return Steal::Retry,

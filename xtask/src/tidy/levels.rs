@@ -15,6 +15,7 @@ const LEVELS: &[(&str, u8)] = &[
     ("policy", 0),
     ("journal", 0),
     ("pool", 1),
+    ("sim", 1),
     ("tasks", 2),
     ("shm", 3),
     ("http", 3),

@@ -53,6 +53,7 @@ impl<T> Claim<T> {
             Verdict::TimedOut => Err(TaskError::TimedOut),
             Verdict::Expired => Err(TaskError::Expired),
             Verdict::Abandoned => Err(TaskError::Abandoned),
+            Verdict::Dropped => Err(TaskError::Dropped),
         }
     }
 

@@ -1,19 +1,16 @@
-//! Where a worker looks for its next task: its own queue, its inbox, the shared lanes, then the others' queues.
+//! Where a worker looks for its next task: its own queue, what was sent to it, the shared lanes.
 //!
 //! Own work first keeps a task's data warm. Every 64th look goes to the shared lanes or to the inbox first, so that a
 //! worker that feeds itself cannot starve those who submit from outside; and a task that comes next because it was
 //! just woken may do so three times in a row at most, so that two tasks that wake each other cannot starve the rest
 //! of the queue.
 //!
-//! Robbing others of half their tasks is part of the search (`park.rs`). A busy worker takes a single one now and then,
-//! in case it waits behind a worker that stands still.
+//! Not here: taking from others (`steal.rs`), which is part of the search (`park.rs`).
 
 use super::Worker;
-use crate::counters::bump;
 use crate::job::Job;
 use crate::sync::fence_after_swap;
 use crate::task::Task;
-use millpond_queue::Steal;
 
 /// One look in so many begins elsewhere than at this worker's own queue.
 const OTHERS_FIRST_EVERY: u32 = 64;
@@ -66,6 +63,12 @@ impl Worker {
         {
             return Some(found(claimed.take()));
         }
+        if let Some(assigned) = self.seat.assigned()
+            && !assigned.seems_empty()
+            && let Ok(claimed) = assigned.try_claim()
+        {
+            return Some(found(claimed.take()));
+        }
         // Woken tasks that found every queue full have waited longest; but they must not keep the lanes waiting.
         if !tick.is_multiple_of(2)
             && let Some(task) = self.shared.overflow.pop()
@@ -91,7 +94,7 @@ impl Worker {
     #[cold]
     fn find_among_others(&self, tick: u32) -> Option<Task> {
         match (tick / OTHERS_FIRST_EVERY) % 4 {
-            0 => self.seat.inbox.try_dequeue().ok(),
+            0 => self.seat.take_mail(),
             1 => self.rob_one(),
             _ => self.shared.overflow.pop().or_else(|| Some(self.shared.lanes.claim(&self.turn)?.take())),
         }
@@ -114,52 +117,8 @@ impl Worker {
         None
     }
 
-    /// A half of a join that somebody offers, or else half of what waits in another worker's seat: one to run, the
-    /// rest into this worker's own queue.
-    pub(super) fn rob(&self) -> Option<Task> {
-        if let Some(fork) = self.shared.forks.pop() {
-            return Some(fork);
-        }
-        let seats = self.shared.seats_used();
-        let first = self.next_random() as usize % seats.max(1);
-        (first..seats)
-            .chain(0..first)
-            .filter(|&victim| victim != self.number)
-            .find_map(|victim| self.rob_seat(victim))
-    }
-
-    /// One task of another worker, which may stand still: more would only be carried to and fro between the busy.
-    fn rob_one(&self) -> Option<Task> {
-        let victim = self.next_random() as usize % self.shared.seats_used().max(1);
-        if victim == self.number {
-            return None;
-        }
-        let task = self.shared.seat(victim).take_one()?;
-        bump(&self.counters().stolen, 1);
-        Some(task)
-    }
-
-    fn rob_seat(&self, victim: usize) -> Option<Task> {
-        let seat = self.shared.seat(victim);
-        while !seat.stealer.is_empty() {
-            let before = self.own.len();
-            match seat.stealer.steal_batch_and_pop(&self.own) {
-                Steal::Success(task) => {
-                    bump(&self.counters().stolen, 1 + self.own.len().saturating_sub(before) as u64);
-                    // While they were in this worker's hands, one that parked saw them nowhere.
-                    self.shared.sleep.work_came();
-                    return Some(task);
-                }
-                Steal::Retry => std::hint::spin_loop(),
-                Steal::Empty => break,
-            }
-        }
-        let inbox = &seat.inbox;
-        if inbox.is_empty() { None } else { inbox.try_dequeue().ok() }
-    }
-
     /// Xorshift: cheap, and good enough to keep thieves apart.
-    fn next_random(&self) -> u32 {
+    pub(super) fn next_random(&self) -> u32 {
         let mut random = self.random.get();
         random ^= random << 13;
         random ^= random >> 17;

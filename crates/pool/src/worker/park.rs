@@ -45,6 +45,7 @@ impl Worker {
             // Whoever rises is searching.
             searches = true;
             looked = self.search(Instant::now(), || false);
+            self.has_waited_for_mail.set(false);
         }
     }
 
@@ -61,13 +62,16 @@ impl Worker {
         if let Some(task) = self.own.pop_oldest() {
             self.push_own(task);
         }
-        let anything_waits = || shared.anything_waits() || shared.calls_worker(self.number);
-        shared.sleep.park(self.number, searches, anything_waits, || {
+        let anything_waits = || shared.anything_waits_for(self.number) || shared.calls_worker(self.number);
+        let slept = shared.sleep.park(self.number, searches, anything_waits, || {
             bump(&self.counters().sleeps, 1);
+            self.seat.pace.note_idle(shared.now().as_nanos());
             if shared.attention() & attention::DRAINING != 0 {
                 shared.crew.tell_drainers();
             }
+            shared.mail_waits_elsewhere(self.number).then_some(shared.config.affinity.steal_after)
         });
+        self.has_waited_for_mail.set(slept);
     }
 
     /// Looks everywhere, again and again, until the configured time is over; at least once.
@@ -135,7 +139,8 @@ impl Worker {
             return wait(None);
         }
         let may_begin = self.may_go_deeper() && !self.shared.calls_worker(self.number);
-        let task = if may_begin { self.find(|task| task).or_else(|| self.rob()) } else { None };
+        let anything = || self.find(|task| task).or_else(|| self.rob()).or_else(|| self.rob_mail());
+        let task = if may_begin { anything() } else { None };
         match task {
             Some(task) => self.run_inside(task),
             None => wait(Some(UNRELIEVED_WAIT)),

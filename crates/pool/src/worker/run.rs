@@ -8,9 +8,10 @@ use crate::counters::bump;
 use crate::task::Task;
 use crate::token;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// So many tasks deep a submitter may run its task in place; beyond, a full pool refuses.
-const IN_PLACE_DEPTH_MAX: u32 = 16;
+pub(crate) const IN_PLACE_DEPTH_MAX: u32 = 16;
 /// So many tasks deep a worker that waits runs others meanwhile.
 const MEANWHILE_DEPTH_MAX: u32 = 64;
 
@@ -19,8 +20,23 @@ impl Worker {
     #[inline(always)]
     pub(super) fn run(&self, task: Task) {
         self.counters().busy.store(1, Relaxed);
-        self.run_and_count(task);
+        if self.shared.choosing.is_timed() {
+            self.run_timed(task);
+        } else {
+            self.run_and_count(task);
+        }
         self.counters().busy.store(0, Relaxed);
+    }
+
+    /// Runs a task and notes how long it took, for the strategy.
+    #[cold]
+    fn run_timed(&self, task: Task) {
+        let shared = &self.shared;
+        self.seat.pace.begin(shared.now().as_nanos());
+        self.run_and_count(task);
+        let now = shared.now();
+        let ran = Duration::from_nanos(self.seat.pace.end(now.as_nanos()));
+        shared.choosing.task_done(self.number, ran, now);
     }
 
     /// Runs a task inside another, which waits for something meanwhile. It is none of that one's business whether
@@ -30,6 +46,11 @@ impl Worker {
         self.depth.set(self.depth.get() + 1);
         self.run_and_count(task);
         self.depth.set(self.depth.get() - 1);
+    }
+
+    /// How many tasks run on this stack inside of others.
+    pub(crate) fn depth(&self) -> u32 {
+        self.depth.get()
     }
 
     /// Whether there may be one more task on this stack, of those that a waiting worker runs meanwhile.

@@ -1,0 +1,3 @@
+//! The program `millpond`.
+//! To be written.
+fn main() {}

@@ -1,0 +1,222 @@
+//! `fair-share`: the worker that has had the least time lately, counting what waits for it.
+//!
+//! What a worker has had is its run time, of which half is forgotten in each half-life; what it is still to have is its
+//! tasks times how long they take. Both are nanoseconds, so they can be added. Forgetting goes by elapsed time: a worker
+//! with a thousand short tasks has had as much as one with a long task of the same length, and one long task is not held
+//! against a worker for ever.
+//!
+//! The run time is read off the worker's total, so nobody need report every task. What was not watched is taken to have
+//! passed evenly since the last look. A newcomer starts level with the worker that has had least, and not with
+//! nothing, or it would get everything until it has caught up. Every worker is looked at; equals take turns.
+
+use super::roster::Roster;
+use super::scan::{Smallest, round_from};
+use super::{Choice, Choose, Reason};
+use crate::decay::Fading;
+use crate::view::{Columns, TaskView, Views, WorkerView};
+use crate::{BadSetting, Moment};
+use alloc::format;
+use alloc::string::ToString;
+use core::time::Duration;
+
+const HALF_LIFE_MIN: Duration = Duration::from_millis(1);
+const HALF_LIFE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Time is let fade so often in a half-life, and not for every task. All fade alike, so the order among them does not
+/// depend on it; only against what waits, they may stand 0.3 per cent too high.
+const FADINGS_PER_HALF_LIFE: u32 = 256;
+
+/// More than two years of work count as this, so that sums cannot overflow.
+const WORK_MAX: u64 = 1 << 56;
+
+/// The worker that has had the least time lately.
+#[derive(Clone, Debug)]
+pub struct FairShare {
+    half_life: Duration,
+    next: usize,
+    tallies: Roster<Tally>,
+    /// Up to when the tallies are.
+    tallied: Moment,
+    /// How long a task takes at a worker of which that is not known; `None` while it is not known of anybody.
+    usual_ns: Option<u64>,
+}
+
+/// The time a worker has had, and its total when that was added up.
+#[derive(Clone, Copy, Debug)]
+struct Tally {
+    /// What it has had less its total, around the end of the numbers if need be: added to the total of today, it gives
+    /// what the worker has had by today, which is all that is read for every task.
+    had_less_total: u64,
+    total_ns: u64,
+}
+
+impl Tally {
+    /// Of a worker that has just come: no other has had so much.
+    const NEWCOMER: Self = Self { had_less_total: u64::MAX, total_ns: 0 };
+
+    fn is_new(self) -> bool {
+        self.had_by(self.total_ns) == u64::MAX
+    }
+
+    fn new(had_ns: u64, total_ns: u64) -> Self {
+        Self { had_less_total: had_ns.min(WORK_MAX).wrapping_sub(total_ns), total_ns }
+    }
+
+    /// What it has had by the time its total is `total_ns`, without fading. A total that has shrunk gives more time
+    /// than there is, until it is added up again.
+    fn had_by(self, total_ns: u64) -> u64 {
+        self.had_less_total.wrapping_add(total_ns)
+    }
+}
+
+impl Default for FairShare {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl FairShare {
+    /// What it is called.
+    pub const NAME: &'static str = "fair-share";
+
+    /// Half is forgotten in a second.
+    pub const HALF_LIFE_DEFAULT: Duration = Duration::from_secs(1);
+
+    /// With the default half-life.
+    pub const fn new() -> Self {
+        Self {
+            half_life: Self::HALF_LIFE_DEFAULT,
+            next: 0,
+            tallies: Roster::new(),
+            tallied: Moment::ZERO,
+            usual_ns: None,
+        }
+    }
+
+    /// With another half-life: 1 ms to 1 day.
+    ///
+    /// # Errors
+    ///
+    /// A half-life outside of that.
+    pub fn with_half_life(half_life: Duration) -> Result<Self, BadSetting> {
+        if (HALF_LIFE_MIN..=HALF_LIFE_MAX).contains(&half_life) {
+            return Ok(Self { half_life, ..Self::new() });
+        }
+        Err(BadSetting {
+            setting: "fair_share.half_life",
+            expected: "1 ms to 1 day".to_string(),
+            got: format!("{half_life:?}"),
+        })
+    }
+
+    /// Adds up what everybody has had until now, and lets it fade.
+    fn tally(&mut self, workers: &Views, now: Moment) {
+        let elapsed = now.since(self.tallied);
+        let fading = Fading::over(elapsed, self.half_life);
+        let of_growth = fading.of_even_growth(elapsed, self.half_life);
+        for (tally, total_ns) in self.tallies.notes_mut().iter_mut().zip(workers.run_total_ns()) {
+            // A total that has shrunk is that of another worker with the same number, and has grown from nothing.
+            let grown = total_ns.checked_sub(tally.total_ns).unwrap_or(*total_ns);
+            let grown = (u128::from(grown) * u128::from(of_growth)) >> 32;
+            let had_ns = fading.of(tally.had_by(tally.total_ns)).saturating_add(grown as u64);
+            *tally = Tally::new(had_ns, *total_ns);
+        }
+        self.tallied = now;
+        self.usual_ns = usual_ns(workers.run_mean_ns());
+    }
+
+    /// Newcomers have had as much as the worker that has had least, and nothing if all are new.
+    fn level(&mut self, workers: &Views) {
+        let totals = workers.run_total_ns();
+        let known = self.tallies.notes().iter().enumerate();
+        let known = known.filter(|(at, tally)| !tally.is_new() && workers.takes_tasks(*at));
+        let least = known.map(|(at, tally)| tally.had_by(totals[at])).min().unwrap_or(0);
+        for (tally, total_ns) in self.tallies.notes_mut().iter_mut().zip(totals) {
+            if tally.is_new() {
+                *tally = Tally::new(least, *total_ns);
+            }
+        }
+    }
+
+    fn prepare(&mut self, workers: &Views, now: Moment) {
+        if self.tallies.align(workers.ids(), Tally::NEWCOMER) {
+            self.level(workers);
+        }
+        if now.since(self.tallied) >= self.half_life / FADINGS_PER_HALF_LIFE {
+            self.tally(workers, now);
+        } else if self.usual_ns.is_none() {
+            self.usual_ns = usual_ns(workers.run_mean_ns());
+        }
+    }
+}
+
+/// The mean over those of which it is known.
+fn usual_ns(means: &[u64]) -> Option<u64> {
+    let known = means.iter().filter(|mean| **mean != 0);
+    let sum: u128 = known.clone().map(|mean| u128::from(*mean)).sum();
+    sum.checked_div(known.count() as u128).and_then(|mean| u64::try_from(mean).ok())
+}
+
+impl Choose for FairShare {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn reads(&self) -> Columns {
+        Columns::RUN_TIME.with(Columns::LOAD)
+    }
+
+    fn choose(&mut self, workers: &Views, task: &TaskView, now: Moment) -> Option<Choice> {
+        self.prepare(workers, now);
+        let (totals, tallies) = (workers.run_total_ns(), self.tallies.notes());
+        let usual_ns = self.usual_ns.unwrap_or(task.expected_ns).max(1);
+        let mut everybody = 0_u64;
+        let start = super::within(self.next, workers.len());
+        let mut search = Smallest::among(workers.states());
+        for places in round_from(start, workers.len(), tallies.len()) {
+            let outstanding =
+                workers.run_mean_ns()[places.clone()].iter().zip(&workers.load()[places.clone()]);
+            let outstanding = outstanding.map(|(mean_ns, load)| {
+                let each_ns = if *mean_ns == 0 { usual_ns } else { *mean_ns };
+                each_ns.saturating_mul(u64::from(*load))
+            });
+            match tallies.get(places.clone()) {
+                Some(tallies) => {
+                    let had = tallies
+                        .iter()
+                        .zip(&totals[places.clone()])
+                        .map(|(tally, total)| tally.had_by(*total));
+                    let work = outstanding.zip(had).map(|(waits, had)| {
+                        let work = waits.saturating_add(had);
+                        everybody = everybody.wrapping_add(work);
+                        work
+                    });
+                    search.look(places, work);
+                }
+                // Workers beyond the tallies were not announced: only what waits for them is known.
+                None => search.look(places, outstanding),
+            }
+        }
+        let (at, least) = search.found(start)?;
+        self.next = at + 1;
+        let share =
+            (u128::from(least.min(WORK_MAX)) * 10_000).checked_div(u128::from(everybody)).unwrap_or(0);
+        let reason = Reason::SmallestShare { share: share.min(10_000) as u16 };
+        Some(Choice { at, worker: workers.ids()[at], reason })
+    }
+
+    fn worker_added(&mut self, _worker: &WorkerView, _now: Moment) {
+        self.tallies.expect_one();
+    }
+
+    fn worker_removed(&mut self, worker: u32) {
+        self.tallies.forget(worker);
+    }
+
+    fn reset(&mut self) {
+        self.next = 0;
+        self.tallies.clear();
+        self.tallied = Moment::ZERO;
+        self.usual_ns = None;
+    }
+}

@@ -1,0 +1,82 @@
+//! How many tasks will come: the rate of arrivals and how it changes, both smoothed over time.
+//!
+//! This is Holt's method for samples at any distance. The rate that was expected, from the last one and its slope, and
+//! the rate that was measured are mixed; how much the expected one counts halves with every half-life that passes. The
+//! slope is smoothed alike, over twice the time, so that it does not follow every jump. On a steady climb it neither
+//! lags nor overshoots, which a plain moving average would: that is what makes it fit to look ahead.
+//!
+//! Rates are in millionths of a task a second, and slopes in such rates a second: whole numbers, alike everywhere.
+
+use crate::Moment;
+use crate::decay::Fading;
+use core::time::Duration;
+
+/// Millionths in one.
+const MILLION: i128 = 1_000_000;
+/// Nanoseconds in a second.
+const SECOND_NS: i128 = 1_000_000_000;
+
+/// The trend of arrivals.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Trend {
+    /// The last sample: when, and how many had come by then.
+    last: Option<(Moment, u64)>,
+    /// None until there are two samples.
+    rate: Option<i64>,
+    slope: i64,
+}
+
+impl Trend {
+    /// Takes a sample: by `now` so many tasks have come. A number that is smaller than before begins anew.
+    pub(super) fn observe(&mut self, arrivals_total: u64, now: Moment, half_life: Duration) {
+        let (at, before) = match self.last {
+            Some((at, before)) if arrivals_total >= before => (at, before),
+            _ => {
+                *self = Self { last: Some((now, arrivals_total)), ..Self::default() };
+                return;
+            }
+        };
+        let elapsed = now.since(at);
+        let elapsed_ns = elapsed.as_nanos() as i128;
+        if elapsed_ns == 0 {
+            // Two samples of one moment say nothing about a rate. What has come is counted with the next.
+            return;
+        }
+        self.last = Some((now, arrivals_total));
+        let measured = i128::from(arrivals_total - before) * MILLION * SECOND_NS / elapsed_ns;
+        let Some(rate) = self.rate else {
+            self.rate = Some(narrow(measured));
+            return;
+        };
+        let expected = i128::from(rate) + i128::from(self.slope) * elapsed_ns / SECOND_NS;
+        let mixed = mix(narrow(expected), narrow(measured), Fading::over(elapsed, half_life));
+        let climbed = narrow((i128::from(mixed) - i128::from(rate)) * SECOND_NS / elapsed_ns);
+        self.slope = mix(self.slope, climbed, Fading::over(elapsed, half_life.saturating_mul(2)));
+        self.rate = Some(mixed);
+    }
+
+    /// How many workers it will take after `horizon`, if each is to be busy for `utilisation` thousandths of its time;
+    /// 0 if nothing is known.
+    pub(super) fn workers_needed(&self, horizon: Duration, run_mean_ns: u64, utilisation: u64) -> u32 {
+        let Some(rate) = self.rate else { return 0 };
+        let horizon_ns = i128::from(u64::try_from(horizon.as_nanos()).unwrap_or(u64::MAX));
+        let climb = i128::from(self.slope) * horizon_ns / SECOND_NS;
+        let rate = u128::from(narrow(i128::from(rate) + climb).max(0).unsigned_abs());
+        let busy = rate * u128::from(run_mean_ns);
+        let whole = (MILLION * SECOND_NS / 1000).unsigned_abs() * u128::from(utilisation);
+        u32::try_from(busy.div_ceil(whole)).unwrap_or(u32::MAX)
+    }
+}
+
+/// `new`, and of what `old` differs from it as much as has not faded.
+fn mix(old: i64, new: i64, fading: Fading) -> i64 {
+    let left = i128::from(fading.of(old.abs_diff(new)));
+    let left = if old < new { -left } else { left };
+    narrow(i128::from(new) + left)
+}
+
+/// The nearest number that fits.
+fn narrow(number: i128) -> i64 {
+    let fits = number.clamp(i64::MIN.into(), i64::MAX.into());
+    i64::try_from(fits).unwrap_or(i64::MAX)
+}
