@@ -9,6 +9,7 @@ mod deque;
 mod gate;
 mod global;
 mod idle;
+mod policy;
 mod pool;
 mod ring;
 
@@ -19,10 +20,16 @@ const CAPACITY: usize = 1024;
 
 /// Every group, in the order in which they are run and listed.
 pub(crate) fn all() -> Vec<Group> {
-    [ring::groups(), gate::groups(), idle::groups(), deque::groups(), global::groups(), pool::groups()]
-        .into_iter()
-        .flatten()
-        .collect()
+    let groups = [
+        ring::groups(),
+        gate::groups(),
+        idle::groups(),
+        deque::groups(),
+        global::groups(),
+        pool::groups(),
+        policy::groups(),
+    ];
+    groups.into_iter().flatten().collect()
 }
 
 /// The groups that begin with one of the prefixes, or are named by one with `=` before it; all if there is none.

@@ -1,8 +1,10 @@
-//! What happens to a task when the queue is full: five policies, and the rules that keep each of them from hanging.
+//! What happens to a task when the queue is full: five policies, and the rules that keep each of them from
+//! hanging.
 //!
-//! The pool says how things stand at its door, gets the next step, takes it, and asks again if the step was to wait or
-//! to drop. Every policy ends: dropping is tried so many times, waiting has a limit or ends when the pool closes, and
-//! tasks are run on top of each other only so deep. A closed pool refuses whatever the policy is.
+//! The pool says how things stand at its door, gets the next step, takes it, and asks again if the step was
+//! to wait or to drop. Every policy ends: dropping is tried so many times, waiting has a limit or ends when
+//! the pool closes, and tasks are run on top of each other only so deep. A closed pool refuses whatever the
+//! policy is.
 //!
 //! | policy | a full queue means |
 //! |---|---|
@@ -12,8 +14,8 @@
 //! | `block` | the submitter waits for a place; a worker of the same pool runs the task instead |
 //! | `caller-runs` | the submitter runs the task itself, at once |
 //!
-//! Not here: the place that is inherited, so that no third submitter takes it in between, and telling the ticket of a
-//! dropped task. Both are the pool's.
+//! Not here: the place that is inherited, so that no third submitter takes it in between, and telling the
+//! ticket of a dropped task. Both are the pool's.
 
 use crate::BadSetting;
 use alloc::format;
@@ -22,8 +24,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-/// How often a submitter tries to drop an old task for one new task. Each try may find its task already taken by a
-/// worker, and then a place is likely to be free soon.
+/// How often a submitter tries to drop an old task for one new task. Each try may find its task already taken
+/// by a worker, and then a place is likely to be free soon.
 pub const DROPS_MAX: u32 = 8;
 
 /// How many tasks may be run on top of each other by submitters. Each takes its share of one stack.
@@ -97,7 +99,8 @@ pub struct Door {
     pub is_worker: bool,
     /// How many tasks the submitter's thread already runs on top of each other because the queue was full.
     pub depth: u32,
-    /// How deep it may go; [`DEPTH_MAX`] if nothing is said. A pool that gives its threads large stacks says more.
+    /// How deep it may go; [`DEPTH_MAX`] if nothing is said. A pool that gives its threads large stacks says
+    /// more.
     pub depth_max: Option<u32>,
     /// How often an old task was looked for to be dropped for this one, in vain.
     pub drops: u32,
@@ -114,8 +117,8 @@ pub enum Step {
     Refuse(Refused),
     /// Accept it, and end it as dropped.
     DropThis,
-    /// Drop the oldest task that waits, in the order of [`drop_order`], and put this one in its place. If a worker was
-    /// faster, count one more in `drops` and ask again.
+    /// Drop the oldest task that waits, in the order of [`drop_order`], and put this one in its place. If a
+    /// worker was faster, count one more in `drops` and ask again.
     DropOldestThenRetry,
     /// Wait for a place, at most so long, and ask again.
     Wait(Option<Duration>),
@@ -187,8 +190,8 @@ fn run_here(door: &Door, why: RunHere) -> Step {
     }
 }
 
-/// The lanes in which to look for a task to drop for a new one in `lane`, of `lanes` lanes: the least urgent first, and
-/// none that is more urgent than the new task's own.
+/// The lanes in which to look for a task to drop for a new one in `lane`, of `lanes` lanes: the least urgent
+/// first, and none that is more urgent than the new task's own.
 pub fn drop_order(lane: u8, lanes: u8) -> impl DoubleEndedIterator<Item = u8> + ExactSizeIterator {
     (lane..lanes).rev()
 }

@@ -1,9 +1,9 @@
 //! Which worker gets a task: what a strategy is, and what its decision looks like.
 //!
-//! A strategy sees the picture of the workers and the time, remembers what it needs, and answers with a worker and
-//! the reason. It never chooses a worker that does not take tasks, and answers with nobody only if there is none that
-//! does. Whoever asks tells the picture of the choice (`load` one higher) before it asks again, or two submitters with
-//! the same picture would both choose the same worker.
+//! A strategy sees the picture of the workers and the time, remembers what it needs, and answers with a
+//! worker and the reason. It never chooses a worker that does not take tasks, and answers with nobody only if
+//! there is none that does. Whoever asks tells the picture of the choice (`load` one higher) before it asks
+//! again, or two submitters with the same picture would both choose the same worker.
 //!
 //! Each strategy is a file below. Here: what they have in common.
 

@@ -1,9 +1,9 @@
 //! Letting a number fade: it halves whenever a half-life has passed, however often one looks.
 //!
-//! Fading goes by elapsed time and not by events, so that a worker with many short tasks is measured like one with
-//! few long ones. It is done in integers: whole half-lives are shifts, the rest is read off a table of 64 steps with
-//! straight lines between them. The result is at most [`ERROR_PER_MILLION`] millionths above the true one, plus 1 for
-//! rounding down.
+//! Fading goes by elapsed time and not by events, so that a worker with many short tasks is measured like one
+//! with few long ones. It is done in integers: whole half-lives are shifts, the rest is read off a table of
+//! 64 steps with straight lines between them. The result is at most [`ERROR_PER_MILLION`] millionths above
+//! the true one, plus 1 for rounding down.
 
 use core::time::Duration;
 
@@ -47,7 +47,8 @@ impl Fading {
         let half_life = half_life.as_nanos().max(1);
         let elapsed = elapsed.as_nanos();
         let halvings = u32::try_from(elapsed / half_life).unwrap_or(u32::MAX);
-        // Durations may have 94 bits, and the quotient has 32 more: too many only for half-lives of centuries.
+        // Durations may have 94 bits, and the quotient has 32 more: too many only for half-lives of
+        // centuries.
         let rest = ((elapsed % half_life).saturating_mul(u128::from(ONE)) / half_life) as u64;
         let step = (rest >> (32 - STEP_BITS)) as usize;
         let beyond = rest & ((1 << (32 - STEP_BITS)) - 1);
@@ -62,8 +63,8 @@ impl Fading {
         faded.checked_shr(self.halvings).unwrap_or(0)
     }
 
-    /// What is left of something that grew evenly over `elapsed`, the while this fading is for, as a fraction of
-    /// 2^32: the oldest part of it has faded wholly so, the newest not at all.
+    /// What is left of something that grew evenly over `elapsed`, the while this fading is for, as a fraction
+    /// of 2^32: the oldest part of it has faded wholly so, the newest not at all.
     pub(crate) fn of_even_growth(self, elapsed: Duration, half_life: Duration) -> u64 {
         /// 1 / ln 2, of 2^32.
         const PER_LN_2: u128 = 6_196_328_019;

@@ -1,9 +1,10 @@
 //! How long things took: a histogram whose buckets are a 64th of their value wide.
 //!
-//! Every power of two is cut into 64 equal buckets, and the numbers below 128 have a bucket each. A bucket stands for
-//! its middle, which is less than 0.8 % from anything in it. All of `u64` fits, from one nanosecond to centuries, in
-//! 3776 counts (30 KB), so there is no range to choose and no value to lose; only pages that are used become real.
-//! Two histograms have the same buckets and merge by adding them up, in any order.
+//! Every power of two is cut into 64 equal buckets, and the numbers below 128 have a bucket each. A bucket
+//! stands for its middle, which is less than 0.8 % from anything in it. All of `u64` fits, from one
+//! nanosecond to centuries, in 3776 counts (30 KB), so there is no range to choose and no value to lose; only
+//! pages that are used become real. Two histograms have the same buckets and merge by adding them up, in any
+//! order.
 //!
 //! A pool counts in atomics of its own, one array for each worker: [`bucket_of`] says where, and
 //! [`Histogram::add_counts`] reads such an array. Not here: the atomics, and the text for Prometheus.
@@ -23,7 +24,8 @@ use core::ops::RangeInclusive;
 /// How many buckets there are.
 pub const BUCKETS: usize = PER_OCTAVE * (u64::BITS - OCTAVE_BITS + 1) as usize;
 
-/// Upper bounds for an exposition in a few buckets, in nanoseconds: 1, 5, 10, 25, 50, 100, 250, 500 and 1000 ms.
+/// Upper bounds for an exposition in a few buckets, in nanoseconds: 1, 5, 10, 25, 50, 100, 250, 500 and 1000
+/// ms.
 pub const BOUNDS_DEFAULT: [u64; 9] = [
     1_000_000,
     5_000_000,
@@ -137,8 +139,8 @@ impl Histogram {
         Ok(histogram)
     }
 
-    /// Adds counts that somebody kept by [`bucket_of`], with the sum of their values and, where known, the smallest and
-    /// the largest. Without those the bounds of the outermost buckets are taken.
+    /// Adds counts that somebody kept by [`bucket_of`], with the sum of their values and, where known, the
+    /// smallest and the largest. Without those the bounds of the outermost buckets are taken.
     pub fn add_counts(
         &mut self,
         counts: impl IntoIterator<Item = u64>,
@@ -236,8 +238,8 @@ impl Histogram {
         &self.counts
     }
 
-    /// The value that `per_10_000` of 10 000 values do not exceed: 5 000 is the median, 9 990 the p999. It is the middle
-    /// of a bucket, kept between the smallest and the largest value: within 0.8 % of the true one.
+    /// The value that `per_10_000` of 10 000 values do not exceed: 5 000 is the median, 9 990 the p999. It is
+    /// the middle of a bucket, kept between the smallest and the largest value: within 0.8 % of the true one.
     pub fn quantile(&self, per_10_000: u32) -> Option<u64> {
         let mut found = [0];
         self.quantiles(&[per_10_000], &mut found);
@@ -277,8 +279,9 @@ impl Histogram {
         u64::try_from(rank).unwrap_or(u64::MAX).max(1)
     }
 
-    /// How many values are at or below each of the `bounds`, which ascend, as Prometheus wants them. `counts` is filled
-    /// as far as both reach. A bucket is counted where its middle is, so a bound is in effect moved by less than 0.8 %.
+    /// How many values are at or below each of the `bounds`, which ascend, as Prometheus wants them. `counts`
+    /// is filled as far as both reach. A bucket is counted where its middle is, so a bound is in effect moved
+    /// by less than 0.8 %.
     pub fn cumulative(&self, bounds: &[u64], counts: &mut [u64]) {
         let (mut bucket, mut passed) = (0, 0_u64);
         for (bound, place) in bounds.iter().zip(counts) {
@@ -291,8 +294,8 @@ impl Histogram {
     }
 }
 
-/// Bounds for [`cumulative`](Histogram::cumulative), in nanoseconds, from the setting `metrics.histogram_buckets`, which
-/// is in milliseconds.
+/// Bounds for [`cumulative`](Histogram::cumulative), in nanoseconds, from the setting
+/// `metrics.histogram_buckets`, which is in milliseconds.
 pub fn bounds_from_ms(bounds_ms: &[f64]) -> Result<Vec<u64>, BadSetting> {
     let bad = |got| BadSetting {
         setting: "metrics.histogram_buckets",

@@ -26,14 +26,19 @@ mod setting;
 pub mod view;
 
 pub mod choose;
-pub mod weights;
 pub mod registry;
+pub mod weights;
 
-pub mod steal;
-pub mod scale;
 pub mod admit;
 pub mod affinity;
 pub mod histogram;
+pub mod scale;
+pub mod steal;
 
 pub use moment::Moment;
 pub use setting::BadSetting;
+
+/// The snippets of the page, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Page;

@@ -1,13 +1,14 @@
 //! More workers, or fewer: decided from samples of the load, a few seconds apart.
 //!
-//! More, when the tasks running and waiting are `scale_up_threshold` a worker or more for some samples in a row, when
-//! a task has waited too long, or when the trend of arrivals says that more will be needed soon. Fewer, when the load
-//! is at or below a lower threshold, nothing waits, and workers have been idle for long; and never so few that the
-//! next sample would ask for more. One cooldown holds for both directions, so the number of workers cannot swing. A
-//! number outside of `workers_min` to `workers_max` is put right at once, whatever the cooldown.
+//! More, when the tasks running and waiting are `scale_up_threshold` a worker or more for some samples in a
+//! row, when a task has waited too long, or when the trend of arrivals says that more will be needed soon.
+//! Fewer, when the load is at or below a lower threshold, nothing waits, and workers have been idle for long;
+//! and never so few that the next sample would ask for more. One cooldown holds for both directions, so the
+//! number of workers cannot swing. A number outside of `workers_min` to `workers_max` is put right at once,
+//! whatever the cooldown.
 //!
-//! Not here: starting and stopping. The pool adds workers, or asks so many to retire; each retires itself when it finds
-//! nothing to do, so that no task is given to one that is about to go.
+//! Not here: starting and stopping. The pool adds workers, or asks so many to retire; each retires itself
+//! when it finds nothing to do, so that no task is given to one that is about to go.
 
 mod reason;
 mod settings;
@@ -31,8 +32,8 @@ pub struct Load {
     pub waiting: u64,
     /// Tasks that run.
     pub running: u64,
-    /// Workers that have had nothing to do for `scale_down_idle` or longer. One that never had a task counts from its
-    /// start.
+    /// Workers that have had nothing to do for `scale_down_idle` or longer. One that never had a task counts
+    /// from its start.
     pub idle_long: u32,
     /// How long the task that has waited longest has waited.
     pub oldest_wait: Duration,
@@ -43,8 +44,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// What a picture of the workers says of the load, with tasks that wait for nobody in particular. It does not know
-    /// of arrivals and of the longest wait.
+    /// What a picture of the workers says of the load, with tasks that wait for nobody in particular. It does
+    /// not know of arrivals and of the longest wait.
     pub fn from_views(workers: &Views, waiting: u64, scale_down_idle: Duration, now: Moment) -> Self {
         let mut load = Self { waiting, ..Self::default() };
         let (mut timed, mut mean_sum_ns) = (0_u64, 0_u64);
@@ -118,7 +119,8 @@ impl Decision {
 pub struct Scaler {
     settings: ScaleSettings,
     thresholds: Thresholds,
-    /// When the load last changed the number; none if it never did. A clock may begin at 0, so 0 is not never.
+    /// When the load last changed the number; none if it never did. A clock may begin at 0, so 0 is not
+    /// never.
     last_change: Option<Moment>,
     /// Samples in a row that asked for more.
     pressing: u32,

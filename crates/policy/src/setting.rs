@@ -1,4 +1,6 @@
 //! What is wrong with a setting: its name, what is allowed, and what came.
+//!
+//! Every policy checks its settings as a whole before its first decision, so that no decision meets what cannot work.
 
 use alloc::string::String;
 use core::fmt;

@@ -1,14 +1,14 @@
 //! Whom an idle worker robs, and of how much.
 //!
-//! The victim is the worker with the most tasks waiting; equals take turns, and every thief begins its round behind
-//! its own place, so that two thieves with the same picture do not fall on the same victim. A thief that has nothing
-//! to do is never sent away while a task waits anywhere: below the threshold, and while it cools down from robbing the
-//! same victim, it gets one task instead of a batch. So the cooldown limits how many tasks travel, and never keeps a
-//! task waiting behind a long one.
+//! The victim is the worker with the most tasks waiting; equals take turns, and every thief begins its round
+//! behind its own place, so that two thieves with the same picture do not fall on the same victim. A thief
+//! that has nothing to do is never sent away while a task waits anywhere: below the threshold, and while it
+//! cools down from robbing the same victim, it gets one task instead of a batch. So the cooldown limits how
+//! many tasks travel, and never keeps a task waiting behind a long one.
 //!
-//! Not here: the robbery itself. The pool takes the *oldest* tasks and keeps their order, takes fewer if the victim has
-//! fewer by then, and counts in `queued` only what may be stolen: a task with a key belongs to its worker until it has
-//! waited for a while (`affinity.steal_after`).
+//! Not here: the robbery itself. The pool takes the *oldest* tasks and keeps their order, takes fewer if the
+//! victim has fewer by then, and counts in `queued` only what may be stolen: a task with a key belongs to its
+//! worker until it has waited for a while (`affinity.steal_after`).
 
 use crate::admit::unknown_name;
 use crate::view::Views;
@@ -26,8 +26,9 @@ pub enum StealSize {
     /// Half of what the victim has more than the thief, rounded up: the last task can be stolen too.
     #[default]
     Half,
-    /// All the victim has, if the thief has nothing; else as [`Half`](Self::Half), or the two would only change
-    /// places. `tasks_max` limits it like the others, since a queue that moves as a whole is soon stolen back.
+    /// All the victim has, if the thief has nothing; else as [`Half`](Self::Half), or the two would only
+    /// change places. `tasks_max` limits it like the others, since a queue that moves as a whole is soon
+    /// stolen back.
     All,
 }
 
@@ -62,10 +63,11 @@ pub struct StealSettings {
     pub enabled: bool,
     /// How many tasks a robbery takes. Default: half.
     pub size: StealSize,
-    /// The most tasks one robbery takes: 1 or more. Default 32: finding a victim costs about as much as moving some
-    /// tens of tasks, and a thief that moved more would keep the first of them waiting.
+    /// The most tasks one robbery takes: 1 or more. Default 32: a thief that moves more keeps the
+    /// first of them waiting, and one that moves fewer comes back more often.
     pub tasks_max: u32,
-    /// How many more tasks than the thief the victim must have for more than one to be taken: 1 or more. Default 2.
+    /// How many more tasks than the thief the victim must have for more than one to be taken: 1 or more.
+    /// Default 2.
     pub threshold: u32,
     /// For how long after a batch the thief takes only single tasks from the same victim. Default 10 ms.
     pub cooldown: Duration,
@@ -209,9 +211,10 @@ impl Thief {
 
     /// Whom the worker with the number `thief` should rob. Looks at every worker once and allocates nothing.
     ///
-    /// Nobody, if stealing is off or no task waits at another worker; and for a thief that has work itself, if nobody
-    /// has at least `threshold` tasks more than it. A thief that is not in the picture has nothing to do. The state of
-    /// a victim does not matter: what waits at a worker that is to go must move all the same.
+    /// Nobody, if stealing is off or no task waits at another worker; and for a thief that has work itself,
+    /// if nobody has at least `threshold` tasks more than it. A thief that is not in the picture has nothing
+    /// to do. The state of a victim does not matter: what waits at a worker that is to go must move all the
+    /// same.
     pub fn decide(&mut self, thief: u32, workers: &Views, now: Moment) -> Option<Robbery> {
         if !self.settings.enabled || workers.is_empty() {
             return None;

@@ -1,11 +1,12 @@
 //! How much each worker can do: given by the user, or measured by how long its tasks take.
 //!
-//! A given weight wins. Without one, a worker whose tasks take half as long as the crew's weighs twice as much. What is
-//! measured moves slowly (a half-life of one second), since a worker with lighter tasks for a moment is not a faster
-//! worker, and stays between 1 and [`WEIGHT_MAX`], since one that weighed nothing would never be measured again.
+//! A given weight wins. Without one, a worker whose tasks take half as long as the crew's weighs twice as
+//! much. What is measured moves slowly (a half-life of one second), since a worker with lighter tasks for a
+//! moment is not a faster worker, and stays between 1 and [`WEIGHT_MAX`], since one that weighed nothing
+//! would never be measured again.
 //!
-//! Only the proportions of given weights count, so they may be any numbers; [`whole`] makes them small and whole, and
-//! refuses what is none.
+//! Only the proportions of given weights count, so they may be any numbers; [`whole`] makes them small and
+//! whole, and refuses what is none.
 
 use crate::choose::Roster;
 use crate::decay::Fading;
@@ -19,8 +20,9 @@ use core::time::Duration;
 /// The most a worker can weigh. A larger given weight counts as this.
 pub const WEIGHT_MAX: u32 = 1_000;
 
-/// What a worker weighs that is as fast as the crew on average, if no weights are given. A round-robin by weights
-/// gives a worker so many tasks in a row, so it is small; it is also the finest difference that can be told, an eighth.
+/// What a worker weighs that is as fast as the crew on average, if no weights are given. A round-robin by
+/// weights gives a worker so many tasks in a row, so it is small; it is also the finest difference that can
+/// be told, an eighth.
 pub const WEIGHT_MEAN: u32 = 8;
 
 /// Measured weights lose half of what they were in this time.
@@ -29,7 +31,8 @@ const HALF_LIFE: Duration = Duration::from_secs(1);
 /// Measured weights are kept so much finer than they are used, or small steps would be lost in rounding.
 const FINE: u32 = 256;
 
-/// Speed of a worker whose tasks take one nanosecond. For tasks of hours there are still a million steps to one.
+/// Speed of a worker whose tasks take one nanosecond. For tasks of hours there are still a million steps to
+/// one.
 const SPEED_OF_ONE_NS: u64 = 1 << 63;
 
 /// Measuring again sooner than this would change a weight by less than one per cent.
@@ -61,16 +64,15 @@ impl Weights {
     pub fn of(&self, workers: &Views, at: usize) -> u32 {
         match workers.weights()[at] {
             0 => {
-                let measured = self.measured.note(at, workers.ids()[at]).filter(|weight| **weight != 0);
-                let weight = (measured.unwrap_or(&self.usual) + FINE / 2) / FINE;
-                weight.clamp(1, WEIGHT_MAX)
+                let fine = self.measured.note(at, workers.ids()[at]).unwrap_or(&self.usual);
+                ((fine + FINE / 2) / FINE).clamp(1, WEIGHT_MAX)
             }
             given => given.min(WEIGHT_MAX),
         }
     }
 
-    /// Measures everybody again, if that is due or somebody has come or gone. Goes through all workers, so it is done
-    /// once a round and not for every task.
+    /// Measures everybody again, if that is due or somebody has come or gone. Goes through all workers, so it
+    /// is done once a round and not for every task.
     pub fn measure(&mut self, workers: &Views, now: Moment) {
         let has_changed = self.measured.align(workers.ids(), 0);
         if !has_changed && now.since(self.measured_at) < MEASURE_EVERY {
@@ -144,8 +146,9 @@ fn nearer(was: u32, is: u32, fading: Fading) -> u32 {
     if was > is { is + left } else { is - left }
 }
 
-/// Small whole weights in the proportions of the given ones, each within 1 per cent of its share if that can be done
-/// with weights up to [`WEIGHT_MAX`], and else as near as can be: `[0.5, 1.0, 1.5]` becomes `[1, 2, 3]`.
+/// Small whole weights in the proportions of the given ones, each within 1 per cent of its share if that can
+/// be done with weights up to [`WEIGHT_MAX`], and else as near as can be: `[0.5, 1.0, 1.5]` becomes `[1, 2,
+/// 3]`.
 ///
 /// # Errors
 ///
@@ -165,11 +168,10 @@ pub fn whole(weights: &[f64]) -> Result<Vec<u32>, BadSetting> {
     let mut nearest = (f64::INFINITY, 1);
     // The smallest weight is tried as 1, 2, 3 and so on, since short rounds are better than long ones.
     for unit in 1..=WEIGHT_MAX {
-        let scale = f64::from(unit) / smallest;
-        if largest * scale > f64::from(WEIGHT_MAX) + 0.5 {
+        if scaled(largest, smallest, unit) > f64::from(WEIGHT_MAX) + 0.5 {
             break;
         }
-        let off = weights.iter().map(|weight| off_by(weight * scale)).fold(0.0, f64::max);
+        let off = weights.iter().map(|weight| off_by(scaled(*weight, smallest, unit))).fold(0.0, f64::max);
         if off < nearest.0 {
             nearest = (off, unit);
         }
@@ -177,8 +179,13 @@ pub fn whole(weights: &[f64]) -> Result<Vec<u32>, BadSetting> {
             break;
         }
     }
-    let scale = f64::from(nearest.1) / smallest;
-    Ok(weights.iter().map(|weight| rounded(weight * scale)).collect())
+    Ok(weights.iter().map(|weight| rounded(scaled(*weight, smallest, nearest.1))).collect())
+}
+
+/// What a weight becomes if the smallest becomes `unit`. The quotient comes first: it is bounded, while
+/// `unit` over a tiny weight would be infinite.
+fn scaled(weight: f64, smallest: f64, unit: u32) -> f64 {
+    weight / smallest * f64::from(unit)
 }
 
 fn is_weight(weight: f64) -> bool {
@@ -193,4 +200,120 @@ fn rounded(weight: f64) -> u32 {
 /// By which share of itself a number is off when rounded.
 fn off_by(weight: f64) -> f64 {
     (f64::from(rounded(weight)) - weight).abs() / weight
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::{WorkerState, WorkerView};
+
+    fn crew(means_ns: &[u64], given: &[u32]) -> Views {
+        let mut views = Views::default();
+        for (id, run_mean_ns) in means_ns.iter().copied().enumerate() {
+            let weight = given.get(id).copied().unwrap_or(0);
+            let state = WorkerState::Ready;
+            views.push(WorkerView { id: id as u32, state, run_mean_ns, weight, ..WorkerView::default() });
+        }
+        views
+    }
+
+    fn measured(workers: &Views) -> Weights {
+        let mut weights = Weights::new();
+        (0..workers.len()).for_each(|_| weights.worker_added());
+        weights.measure(workers, Moment::ZERO);
+        weights
+    }
+
+    fn all(weights: &Weights, workers: &Views) -> Vec<u32> {
+        (0..workers.len()).map(|at| weights.of(workers, at)).collect()
+    }
+
+    #[test]
+    fn who_is_twice_as_fast_weighs_twice_as_much_whatever_the_unit() {
+        for ns in [1, 1_000, 1_000_000_000, 3_600_000_000_000] {
+            // Speeds 1, 1/2 and 1/4 have the mean 7/12, which weighs 8.
+            let workers = crew(&[2 * ns, 4 * ns, 8 * ns], &[]);
+            assert_eq!(all(&measured(&workers), &workers), [14, 7, 3], "{ns} ns");
+        }
+    }
+
+    #[test]
+    fn a_given_weight_wins_and_the_others_are_relative_to_it() {
+        let workers = crew(&[1_000, 1_000, 0, 500], &[6, 2, 0, 0]);
+        // Mean speed 4/3 of 1/1000, mean weight 4: a worker with twice the speed of the first weighs 6.
+        assert_eq!(all(&measured(&workers), &workers), [6, 2, 4, 6]);
+        let workers = crew(&[1], &[u32::MAX]);
+        assert_eq!(all(&measured(&workers), &workers), [WEIGHT_MAX]);
+    }
+
+    #[test]
+    fn weights_stay_within_bounds_for_any_run_times() {
+        let mut means = alloc::vec![u64::MAX; 1_000];
+        means[0] = 1;
+        let workers = crew(&means, &[]);
+        let weights = all(&measured(&workers), &workers);
+        assert_eq!((weights[0], weights[999]), (WEIGHT_MAX, 1));
+        let day_ns = 24 * 3_600_000_000_000;
+        let workers = crew(&[day_ns, day_ns, 0], &[]);
+        assert_eq!(all(&measured(&workers), &workers), [WEIGHT_MEAN; 3], "slow, and alike");
+    }
+
+    #[test]
+    fn a_changed_speed_is_believed_by_half_after_a_half_life() {
+        let mut workers = crew(&[1_000, 1_000], &[]);
+        let mut weights = measured(&workers);
+        workers.set_run_time(0, 0, 3_000);
+        let mut after = |lives: u64| {
+            weights.measure(&workers, Moment::from_nanos(lives * HALF_LIFE.as_nanos() as u64));
+            all(&weights, &workers)
+        };
+        // Speeds 1/3 and 1: from 8 and 8 on the way to 4 and 12.
+        assert_eq!(after(0), [8, 8]);
+        assert_eq!(after(1), [6, 10]);
+        assert_eq!(after(2), [5, 11]);
+        assert_eq!(after(40), [4, 12]);
+    }
+
+    #[test]
+    fn a_worker_that_moved_or_was_not_announced_has_the_usual_weight_until_it_is_measured() {
+        let workers = crew(&[1_000, 3_000], &[]);
+        let weights = measured(&workers);
+        assert_eq!(all(&weights, &workers), [12, 4]);
+        let mut moved = Views::default();
+        (0..2).rev().for_each(|at| moved.push(workers.row(at)));
+        assert_eq!(all(&weights, &moved), [WEIGHT_MEAN; 2]);
+        assert_eq!(all(&Weights::new(), &workers), [WEIGHT_MEAN; 2]);
+    }
+
+    #[test]
+    fn any_proportions_become_small_whole_weights() {
+        let cases: [(&[f64], &[u32]); 9] = [
+            (&[], &[]),
+            (&[0.25], &[1]),
+            (&[0.5, 1.0, 1.5], &[1, 2, 3]),
+            (&[2e300, 4e300, 6e300], &[1, 2, 3]),
+            (&[1.0, 1.004], &[1, 1]),
+            (&[0.1, 0.2, 0.35], &[2, 4, 7]),
+            (&[1.0, core::f64::consts::PI], &[6, 19]),
+            (&[1.0, 1_000.0], &[1, 1_000]),
+            (&[1e-320, 3e-320], &[1, 3]),
+        ];
+        for (given, expected) in cases {
+            assert_eq!(whole(given).as_deref(), Ok(expected), "{given:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_weight_is_refused_with_what_is_allowed() {
+        for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, -1.5] {
+            let error = whole(&[1.0, bad]).expect_err("refused");
+            let expected = "weights: expected positive numbers (above 0, neither infinite nor NaN), got ";
+            assert_eq!(error.to_string(), format!("{expected}{bad} for worker 1"));
+        }
+        let error = whole(&[1.0, 1_001.0]).expect_err("refused").to_string();
+        assert_eq!(
+            error,
+            "weights: expected no weight more than 1000 times as large as another, got 1 and 1001"
+        );
+    }
 }

@@ -2,6 +2,8 @@
 //!
 //! A submitter that is told to retry for ever hangs, so the limits are played through here as a pool would.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 use millpond_policy::admit::{self, DEPTH_MAX, DROPS_MAX, Door, Policy, Refused, Step};
 use serde_json::Value;
 use std::time::Duration;

@@ -1,7 +1,10 @@
-//! Keys find the workers that `tests/vectors/affinity-*.json` say, evenly, and few move when workers come and go.
+//! Keys find the workers that `tests/vectors/affinity-*.json` say, evenly, and few move when workers come and
+//! go.
 //!
-//! The vectors were worked out by another program from the description: owners by looking at every point and sorting,
-//! logarithms with sixty digits.
+//! The vectors were worked out by another program from the description: owners by looking at every point and
+//! sorting, logarithms with sixty digits.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 use millpond_policy::Moment;
 use millpond_policy::affinity::{
@@ -282,7 +285,8 @@ fn adding_twice_is_adding_once_and_removing_takes_all_of_it() {
 
 #[test]
 fn many_points_of_many_workers_leave_every_key_an_owner_when_any_of_them_goes() {
-    // S3-34: in the seed two workers' points fell on one spot, and taking one away took the other's point too.
+    // S3-34: in the seed two workers' points fell on one spot, and taking one away took the other's point
+    // too.
     let mut ring = HashRing::new(150, 3).unwrap();
     (0..200).for_each(|worker| assert!(ring.add(worker)));
     for gone in (0..200).step_by(2) {
@@ -352,4 +356,24 @@ fn a_key_is_bound_once_wherever_it_moves_and_can_be_forgotten() {
     assert!(sticky.forget(0, now) && !sticky.forget(0, now));
     assert_eq!(sticky.find(0, now), None);
     assert_eq!(sticky.counts().hit_rate(), 9_803, "50 of 51");
+}
+
+#[test]
+fn no_look_for_an_owner_allocates() {
+    for method in METHODS {
+        let owners = owners(method, 0..32);
+        let mut sticky = Sticky::new(64, Duration::from_secs(1)).unwrap();
+        let mut weighted = Rendezvous::new();
+        (0..32).for_each(|worker| assert!(weighted.add_weighted(worker, 1 + worker % 3)));
+        let memory = allocation_counter::measure(|| {
+            for key in 0..1_000 {
+                let mut list = [0; 8];
+                assert_eq!(owners.preference(key, &mut list), 8);
+                assert!(owners.owner(key).is_some() && weighted.owner(key).is_some());
+                assert!(sticky.route(key, &owners, Moment::from_nanos(key)).is_some());
+            }
+            sticky.forget_worker(3, Moment::ZERO);
+        });
+        assert_eq!(memory.count_total, 0, "{method:?}");
+    }
 }

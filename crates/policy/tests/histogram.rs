@@ -2,6 +2,8 @@
 //!
 //! The vectors were worked out from the description and sorted values, not from the code.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 use millpond_policy::histogram::{
     BOUNDS_DEFAULT, BUCKETS, Histogram, Percentiles, WrongLayout, bounds_from_ms, bucket_of, lower_bound,
     middle, upper_bound,
@@ -189,4 +191,19 @@ fn bounds_are_checked_and_converted() {
             Err(error) => assert_eq!(error.to_string(), case["error"].as_str().unwrap()),
         }
     }
+}
+
+#[test]
+fn counting_and_asking_allocate_nothing() {
+    let (mut histogram, other) = (Histogram::new(), Histogram::new());
+    let memory = allocation_counter::measure(|| {
+        for value in 0..1_000 {
+            histogram.record(value * value);
+        }
+        histogram.merge(&other);
+        histogram.cumulative(&BOUNDS_DEFAULT, &mut [0; 9]);
+        assert!(histogram.quantile(9_999).is_some() && histogram.percentiles().p50 > 0);
+        histogram.clear();
+    });
+    assert_eq!(memory.count_total, 0);
 }

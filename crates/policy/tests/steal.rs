@@ -2,6 +2,8 @@
 //!
 //! What matters most: while a task waits somewhere, an idle thief is never sent away.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 use millpond_policy::Moment;
 use millpond_policy::steal::{StealSettings, StealSize, Thief};
 use millpond_policy::view::{Views, WorkerState, WorkerView};
@@ -164,4 +166,17 @@ fn two_workers_that_rob_each_other_come_to_rest() {
         }
         assert!(queued[0].abs_diff(queued[1]) < 2, "{size:?}: {queued:?}");
     }
+}
+
+#[test]
+fn no_decision_allocates() {
+    let mut thief = Thief::new(StealSettings::default()).unwrap();
+    let mut views = Views::default();
+    (0..64).for_each(|id| views.push(WorkerView { id, queued: id % 7, ..WorkerView::default() }));
+    let memory = allocation_counter::measure(|| {
+        for millis in 0..100 {
+            let _ = thief.decide(0, &views, Moment::ZERO + Duration::from_millis(millis));
+        }
+    });
+    assert_eq!(memory.count_total, 0);
 }

@@ -68,6 +68,9 @@ struct Extras {
     expected: Option<Duration>,
 }
 
+/// The place of a future that is in no book (`futures.rs`).
+pub(crate) const NOT_NOTED: u32 = u32::MAX;
+
 /// What all cells begin with.
 pub(crate) struct Header {
     state: State,

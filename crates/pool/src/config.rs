@@ -3,6 +3,7 @@
 //! Every limit of the pool is a field here, with its default and its bounds in its comment. What cannot work is
 //! refused by [`Pool::start`](crate::Pool::start) with the field's name, so that no worker ever meets it.
 
+use crate::latency::MetricsConfig;
 use crate::strategy::Strategy;
 use millpond_policy::BadSetting;
 use millpond_policy::admit::Policy as BackPressure;
@@ -68,18 +69,21 @@ pub struct PoolConfig {
     pub inbox_capacity: usize,
     /// Which worker a task from outside is given to. Default: nobody chooses, and whoever is free takes the oldest.
     pub strategy: Strategy,
-    /// How much each worker can do, by its number, compared with the others: for the weighted strategies. Default: none,
-    /// so that it is measured.
+    /// How much each worker can do, by its number, compared with the others: for the weighted strategies. Default:
+    /// none, so that it is measured.
     pub worker_weights: Vec<f64>,
     /// Whether and how the number of workers follows the load. Default: none, it stays as it is told.
     pub scaling: Option<ScaleSettings>,
-    /// What a full queue means for the verbs that do not say it by their name (`try_`, `_timeout`). Default: block, that
-    /// is, they wait for room.
+    /// What a full queue means for the verbs that do not say it by their name (`try_`, `_timeout`). Default: block,
+    /// that is, they wait for room.
     pub back_pressure: BackPressure,
-    /// Whether and how workers without work take tasks from others. Default: half of what waits at the worker with most.
+    /// Whether and how workers without work take tasks from others. Default: half of what waits at the worker with
+    /// most, 256 at most, and no cooldown: moving a task costs some nanoseconds, less than waiting for the next look.
     pub stealing: StealSettings,
     /// Which worker the tasks with an affinity key belong to, and for how long.
     pub affinity: AffinitySettings,
+    /// Which tasks are timed, and how their times are shown. Default: one in 64.
+    pub metrics: MetricsConfig,
     /// How many async tasks may live at once, waiting or running. Default 65536.
     pub futures_max: usize,
     /// How often each lane comes first when a worker looks for work, most urgent first: 1 to 64 each. A task with q
@@ -114,8 +118,9 @@ impl Default for PoolConfig {
             worker_weights: Vec::new(),
             scaling: None,
             back_pressure: BackPressure::Block { timeout: None },
-            stealing: StealSettings::default(),
+            stealing: StealSettings { tasks_max: 256, cooldown: Duration::ZERO, ..StealSettings::default() },
             affinity: AffinitySettings::default(),
+            metrics: MetricsConfig::default(),
             futures_max: 65_536,
             lane_weights: [8, 4, 1],
             spin: Duration::from_micros(20),
@@ -200,6 +205,10 @@ impl PoolConfig {
         within("workers_max", self.workers, WORKERS_MAX, self.workers_max)?;
         if let Some(scaling) = &self.scaling {
             within("scaling.workers_max", 1, self.workers_max, scaling.workers_max as usize)?;
+            if scaling.predict.is_some() {
+                // A forecast needs to know how long tasks run.
+                within("metrics.sample_every", 1, u32::MAX as usize, self.metrics.sample_every as usize)?;
+            }
         }
         within("queue_capacity", 1, CAPACITY_MAX, self.queue_capacity)?;
         within("local_capacity", 1, STEAL_CAPACITY_MAX, self.local_capacity)?;
@@ -210,6 +219,7 @@ impl PoolConfig {
         }
         self.stealing.check()?;
         self.affinity.check()?;
+        self.metrics.check()?;
         if self.name.contains('\0') {
             return Err(StartError::Name(self.name));
         }

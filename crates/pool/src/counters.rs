@@ -90,7 +90,7 @@ pub(crate) struct PressureCounts {
 /// What became of tasks with an affinity key. Counted with locked additions.
 #[derive(Debug, Default)]
 pub(crate) struct AffinityCounts {
-    /// Tasks that were taken in with a key.
+    /// Tasks that were submitted with a key.
     pub(crate) keyed: AtomicU64,
     /// Of those, the ones that found room in the inbox of their key's worker.
     pub(crate) hits: AtomicU64,

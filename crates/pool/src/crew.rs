@@ -18,7 +18,6 @@
 use crate::seat::Seat;
 use crate::shared::{Shared, attention};
 use crate::state::Verdict;
-use crate::sync::full_fence;
 use crate::worker::{Leave, Worker};
 use millpond_policy::view::WorkerState;
 use std::io;
@@ -361,16 +360,14 @@ fn serve(shared: &Arc<Shared>, number: usize) {
     loop {
         let seat: &Seat = shared.seat(number);
         let Some(own) = seat.sit_down() else { unreachable!("a seat is given to one thread at a time") };
-        seat.set_state(WorkerState::Warming);
+        seat.presence.set(WorkerState::Warming);
         let worker = Worker::new(Arc::clone(shared), number, own);
         // No task's panic comes this far, nor a hook's; but should ours, the count of workers must stay true.
         let Ok((own, leave)) = catch_unwind(AssertUnwindSafe(|| worker.work())) else {
             std::process::abort();
         };
-        seat.set_state(WorkerState::Terminating);
         shared.worker_left(number);
-        // Meets the fence of whoever puts a task here: this finds it, or the other sees that nobody will.
-        full_fence();
+        seat.presence.leave();
         // What it leaves behind is for the others, if there will be any.
         while let Some(task) = own.pop_oldest().or_else(|| seat.take_mail()) {
             match leave {
@@ -379,7 +376,7 @@ fn serve(shared: &Arc<Shared>, number: usize) {
             }
         }
         seat.get_up(own);
-        seat.set_state(WorkerState::Terminated);
+        seat.presence.set(WorkerState::Terminated);
         shared.sleep.work_came();
         shared.crew.has_left(leave);
         if leave == Leave::Dismissed || !shared.crew.wait_as_spare(number) {

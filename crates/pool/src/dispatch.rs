@@ -19,7 +19,9 @@ impl Run for Job {
 
     #[inline]
     fn run(self) -> Ran {
-        match Self::run(self) {
+        let turn = Self::run(self);
+        let ended = matches!(turn, Turn::Ended);
+        match turn {
             Turn::Again(job) => {
                 // It woke itself while it ran, as one does that yields: the others come first.
                 match current::worker() {
@@ -34,11 +36,15 @@ impl Run for Job {
             }
             Turn::Ended | Turn::Waits | Turn::Stale(None) => {}
         }
-        Ran::CountsItself
+        Ran::CountsItself { ended }
     }
 
     fn inherits(&self, root: &TaskRef) {
         Self::inherits(self, root);
+    }
+
+    fn has_begun(&self) -> bool {
+        Self::has_begun(self)
     }
 
     fn discard(self, why: Verdict) -> Option<Task> {

@@ -8,7 +8,7 @@
 //! The note is no reference: a future that nobody can wake any more must be seen to be so. What makes it safe to
 //! follow is the lock: an address is taken out under it before its task may be freed.
 
-use crate::cell::TaskRef;
+use crate::cell::{NOT_NOTED, TaskRef};
 use crate::current;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -16,9 +16,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Books to spread the notes over.
 const BOOKS: usize = 16;
-
-/// The place of a future that is in no book.
-pub(crate) const NOT_NOTED: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Futures {

@@ -6,11 +6,12 @@
 //!
 //! Not here: which queue a task goes to (`route.rs`), ending the pool (`pool.rs`).
 
-use crate::cell::Details;
+use crate::cell::{Details, NOT_NOTED};
+use crate::current;
 use crate::error::{BatchError, SubmitError};
-use crate::futures::NOT_NOTED;
 use crate::job::{self, Job};
 use crate::lanes::Wait;
+use crate::latency::Timed;
 use crate::metrics::Metrics;
 use crate::options::TaskOptions;
 use crate::pressure::Manner;
@@ -19,7 +20,7 @@ use crate::schedule::Schedule;
 use crate::shared::{Shared, attention};
 use crate::task::{Plain, Run, Task};
 use crate::ticket::Ticket;
-use crate::why::{self, Stands, Why};
+use crate::why::{self, Placed, Stands, Why};
 use millpond_queue::Refusal;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -165,13 +166,40 @@ impl PoolHandle {
         Submission { pool: self, options: None }
     }
 
-    /// Gives `work` to a queue, or back to the caller.
+    /// Gives `work` to a queue, or back to the caller. One in so many is timed.
     #[inline]
     fn admit<R: Run + 'static>(&self, route: Route, work: R, manner: Manner) -> Result<(), SubmitError<R>> {
+        if self.shared.latency.sample() {
+            self.admit_timed(route, work, manner)
+        } else {
+            self.admit_work(route, work, manner)
+        }
+    }
+
+    #[cold]
+    fn admit_timed<R: Run + 'static>(
+        &self,
+        route: Route,
+        work: R,
+        manner: Manner,
+    ) -> Result<(), SubmitError<R>> {
+        let timed = Timed::new(&self.shared, work);
+        self.admit_work(route, timed, manner).map_err(|refused| refused.map(Timed::into_inner))
+    }
+
+    #[inline]
+    fn admit_work<R: Run + 'static>(
+        &self,
+        route: Route,
+        work: R,
+        manner: Manner,
+    ) -> Result<(), SubmitError<R>> {
         let policy = self.shared.config.back_pressure;
         let wait = manner.wait(policy);
         let admitted = match self.shared.admit(route, Task::new(work), wait) {
-            Err(Refusal::Full(task)) if manner == Manner::ByPolicy && wait == Wait::Never => {
+            Err(Refusal::Full(task) | Refusal::Closed(task))
+                if manner == Manner::ByPolicy && wait == Wait::Never =>
+            {
                 self.shared.press(route, task)
             }
             admitted => admitted,
@@ -254,7 +282,7 @@ impl Submission<'_> {
     }
 
     fn spawn_by<F: FnOnce() + Send + 'static>(self, task: F, manner: Manner) -> Result<(), SubmitError<F>> {
-        let Some(details) = self.details() else { return Err(SubmitError::TooLate(task)) };
+        let Some(details) = self.details() else { return Err(self.note(SubmitError::TooLate(task))) };
         if details.is_plain() {
             let admitted = self.pool.admit(self.route(), Plain(task), manner);
             return admitted.map_err(|refused| refused.map(|plain| plain.0));
@@ -268,10 +296,10 @@ impl Submission<'_> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let Some(details) = self.details() else { return Err(SubmitError::TooLate(task)) };
+        let Some(details) = self.details() else { return Err(self.note(SubmitError::TooLate(task))) };
         let (job, claim) = job::closure(Arc::clone(&self.pool.shared), details, task);
         match self.enter(job, manner) {
-            Ok(()) => Ok(Ticket::new(claim).noting(why::take_note())),
+            Ok(()) => Ok(Ticket::new(claim).noting(self.placed())),
             Err(refused) => Err(refused.map(Job::into_closure::<Arc<Shared>, F, T>)),
         }
     }
@@ -282,22 +310,35 @@ impl Submission<'_> {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let Some(details) = self.details() else { return Err(SubmitError::TooLate(future)) };
+        let Some(details) = self.details() else { return Err(self.note(SubmitError::TooLate(future))) };
         let (job, claim) = job::future(Arc::clone(&self.pool.shared), details, future);
         let back = |refused: SubmitError<Job>| refused.map(Job::into_future::<Arc<Shared>, F>);
         if self.pool.shared.stops() {
-            return Err(back(SubmitError::Closed(job)));
+            return Err(self.note(back(SubmitError::Closed(job))));
         }
         if !self.pool.shared.futures.enter() {
-            return Err(back(SubmitError::Full(job)));
+            return Err(self.note(back(SubmitError::Full(job))));
         }
         match self.enter(job, Manner::ByPolicy) {
-            Ok(()) => Ok(Ticket::new(claim).noting(why::take_note())),
+            Ok(()) => Ok(Ticket::new(claim).noting(self.placed())),
             Err(refused) => {
                 self.pool.shared.future_left(NOT_NOTED);
                 Err(back(refused))
             }
         }
+    }
+
+    /// Counts and tells a refusal that no queue was asked about.
+    fn note<F>(self, refused: SubmitError<F>) -> SubmitError<F> {
+        self.pool.shared.note_refusal(refused.reason());
+        refused
+    }
+
+    /// Where the task that was just taken in was put.
+    fn placed(self) -> Placed {
+        let own =
+            || current::worker_of(&self.pool.shared).map(|worker| Placed::Own { worker: worker.number });
+        why::take_note().or_else(own).unwrap_or_default()
     }
 
     /// Gives a job to a queue, and has its deadline watched.

@@ -111,6 +111,11 @@ impl Job {
         self.0.iter().for_each(|task| task.set_root(root.clone()));
     }
 
+    /// Whether it has been worked on before.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.0.as_ref().is_some_and(|task| task.look().is_started())
+    }
+
     /// Whether this thread is a worker of its pool.
     pub(crate) fn is_inside(&self) -> bool {
         self.0.as_ref().is_some_and(TaskRef::is_inside)

@@ -254,7 +254,7 @@ impl<B: FnOnce() -> RB + Send, RB: Send> Run for Taken<B, RB> {
             unsafe { fork.state.get().write(State { outcome: ManuallyDrop::new(outcome) }) };
             self.offer.finish();
         }
-        Ran::CountsItself
+        Ran::CountsItself { ended: false }
     }
 }
 

@@ -102,6 +102,12 @@ impl Lanes {
         self.all().map(Gate::len).sum()
     }
 
+    /// Whether something waits in the most urgent lane. It may be stale.
+    #[inline(always)]
+    pub(crate) fn anything_urgent(&self) -> bool {
+        self.made(Priority::High).is_some_and(|gate| !gate.seems_empty())
+    }
+
     /// Takes the oldest task of one lane.
     pub(crate) fn take_oldest(&self, priority: Priority) -> Option<Task> {
         self.made(priority)?.try_dequeue().ok()

@@ -6,13 +6,15 @@
 //! |---|---|
 //! | `handle.rs`, `options.rs`, `scope.rs`, `join.rs` | how a task is given to the pool |
 //! | `route.rs`, `lanes.rs`, `task.rs` | which queue it waits in, and as what |
-//! | `worker.rs`, `worker/find.rs`, `run.rs`, `park.rs` | who finds it, runs it, or sleeps |
+//! | `strategy.rs`, `affinity.rs`, `pressure.rs`, `why.rs` | which worker, if anybody chooses; what a full queue means; why |
+//! | `worker.rs`, `worker/find.rs`, `steal.rs`, `run.rs`, `park.rs` | who finds it, takes it over, runs it, or sleeps |
 //! | `cell.rs`, `state.rs`, `job.rs`, `ticket.rs`, `timer.rs` | how its result comes back, or its end |
-//! | `pool.rs`, `crew.rs`, `life.rs`, `metrics.rs` | how many workers there are, and how it all ends |
+//! | `pool.rs`, `crew.rs`, `life.rs` | how many workers there are, and how it all ends |
+//! | `metrics.rs`, `latency.rs`, `prometheus.rs`, `events.rs` | what the pool tells about itself |
 //!
 //! `SLEEP.md` is about waking workers, `ORDERING.md` lists every edge by which one thread's writes reach another.
 //!
-//! Not here: the queues themselves (`millpond-queue`).
+//! Not here: the queues themselves (`millpond-queue`), and what is decided where there is a choice (`millpond-policy`).
 
 #![cfg_attr(any(loom, shuttle), allow(dead_code, reason = "the models use a part of what there is"))]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may end where it stands"))]
@@ -31,6 +33,9 @@ mod offer;
 #[cfg(all(test, any(loom, shuttle)))]
 mod offer_model;
 mod options;
+mod presence;
+#[cfg(all(test, any(loom, shuttle)))]
+mod presence_model;
 mod schedule;
 mod sleep;
 #[cfg(all(test, any(loom, shuttle)))]
@@ -79,6 +84,8 @@ mod join;
 #[cfg(not(any(loom, shuttle)))]
 mod lanes;
 #[cfg(not(any(loom, shuttle)))]
+mod latency;
+#[cfg(not(any(loom, shuttle)))]
 mod life;
 #[cfg(not(any(loom, shuttle)))]
 mod metrics;
@@ -92,6 +99,8 @@ mod pin;
 mod pool;
 #[cfg(not(any(loom, shuttle)))]
 mod pressure;
+#[cfg(not(any(loom, shuttle)))]
+mod prometheus;
 #[cfg(not(any(loom, shuttle)))]
 mod route;
 #[cfg(not(any(loom, shuttle)))]
@@ -116,14 +125,19 @@ pub use {
     events::{Event, EventKind, Events},
     handle::{BatchResult, PoolHandle, Submission},
     join::join,
+    latency::MetricsConfig,
     life::Report,
-    metrics::{Metrics, WorkerMetrics},
+    metrics::{
+        AffinityMetrics, LatencyBucket, LatencyMetrics, Metrics, PressureMetrics, QueueMetrics, ScaleMetrics,
+        StealMetrics, ThroughputMetrics, WorkerMetrics,
+    },
     millpond_policy::{
         self as policy, BadSetting, Moment, admit::Policy as BackPressure, affinity::AffinitySettings,
         scale::ScaleSettings, steal::StealSettings,
     },
     millpond_queue::GateStats,
     pool::Pool,
+    prometheus::{PROMETHEUS_CONTENT_TYPE, prometheus_text},
     scope::Scope,
     strategy::Strategy,
 };
@@ -140,4 +154,5 @@ pub use why::{Placed, Stands, Why};
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../../../docs/pool.md")]
+#[doc = include_str!("../../../docs/policies.md")]
 struct Pages;

@@ -2,17 +2,35 @@
 //!
 //! The numbers are read one after the other while the pool goes on, so they may not add up to the last task until it
 //! is at rest; then they do, exactly: every task that was taken in is waiting, running, or in one of the endings.
+//! Times are those of the tasks that were timed, one in so many (`latency.rs`).
+//!
+//! Not here: the text for Prometheus (`prometheus.rs`), and what happens instead of how much (`events.rs`).
 
-use crate::counters::{Counters, Ending};
+mod parts;
+mod rate;
+
+pub use parts::{
+    AffinityMetrics, LatencyBucket, LatencyMetrics, PressureMetrics, QueueMetrics, ScaleMetrics,
+    StealMetrics, ThroughputMetrics, WorkerMetrics,
+};
+pub(crate) use rate::Rate;
+
+use crate::counters::Ending;
+use crate::latency::Timings;
 use crate::options::Priority;
 use crate::shared::Shared;
+use millpond_policy::Moment;
 use millpond_queue::GateStats;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 /// A picture of a pool.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Metrics {
+    /// For how long the pool has been there.
+    pub uptime: Duration,
+    /// How much it does in a second, and how long a task takes.
+    pub throughput: ThroughputMetrics,
     /// How many workers there should be.
     pub workers_wanted: usize,
     /// How many run, with those that search and sleep, and without those that stand still.
@@ -47,28 +65,24 @@ pub struct Metrics {
     pub dropped: u64,
     /// How often a start or stop hook panicked.
     pub hooks_panicked: u64,
+    /// How long timed tasks waited, from submit to start.
+    pub wait: LatencyMetrics,
+    /// How long timed tasks ran, from start to end. A future that waits is not among them.
+    pub run: LatencyMetrics,
+    /// What went through the shared queue and the workers' inboxes.
+    pub queue: QueueMetrics,
+    /// What full queues meant for submitters.
+    pub pressure: PressureMetrics,
+    /// What workers took from each other.
+    pub stealing: StealMetrics,
+    /// How the number of workers changed.
+    pub scaling: ScaleMetrics,
+    /// What became of tasks with a key.
+    pub affinity: AffinityMetrics,
     /// The shared queue, lane by lane, most urgent first.
     pub lanes: [GateStats; 3],
     /// The workers, by the number of their seat.
     pub workers: Vec<WorkerMetrics>,
-}
-
-/// A picture of one worker's seat, since the start of the pool.
-#[derive(Clone, Copy, Debug, Default)]
-#[non_exhaustive]
-pub struct WorkerMetrics {
-    /// Tasks that wait in its own queue and in its inbox.
-    pub tasks_waiting: usize,
-    /// Tasks that ran to their end here.
-    pub completed: u64,
-    /// Tasks that panicked here.
-    pub panicked: u64,
-    /// Tasks taken from other workers.
-    pub stolen: u64,
-    /// Tasks run in place by a task that submitted them to a full pool.
-    pub ran_in_place: u64,
-    /// Times it went to sleep.
-    pub sleeps: u64,
 }
 
 impl Metrics {
@@ -87,7 +101,22 @@ impl Metrics {
             let roll = shared.crew.roll();
             (roll.running, roll.standing_still)
         };
+        let now = shared.now();
+        let uptime = now.since(Moment::ZERO);
+        let timings = Timings::of(shared);
+        let bounds = &shared.config.metrics.bounds;
+        let (wait, run) =
+            (LatencyMetrics::of(&timings.wait, bounds), LatencyMetrics::of(&timings.run, bounds));
+        let (completed, panicked) = (shared.endings(Ending::Completed), shared.endings(Ending::Panicked));
+        let lanes = Priority::ALL.map(|priority| shared.lanes.stats(priority));
+        let workers: Vec<_> =
+            shared.seats().enumerate().map(|(id, seat)| WorkerMetrics::of(shared, id, seat, now)).collect();
         Self {
+            uptime,
+            throughput: ThroughputMetrics {
+                tasks_per_second: shared.rate.per_second(uptime, completed + panicked),
+                latency_mean: wait.mean + run.mean,
+            },
             workers_wanted: shared.crew.wanted(),
             workers_running,
             workers_standing_still,
@@ -98,29 +127,22 @@ impl Metrics {
             tasks_waiting: shared.waiting(),
             futures_live: shared.futures.live(),
             deadlines: shared.timer.len(),
-            completed: shared.endings(Ending::Completed),
-            panicked: shared.endings(Ending::Panicked),
+            completed,
+            panicked,
             cancelled: shared.endings(Ending::Cancelled),
             timed_out: shared.endings(Ending::TimedOut),
             expired: shared.endings(Ending::Expired),
             dropped: shared.endings(Ending::Dropped),
             hooks_panicked: shared.crew.hook_panics(),
-            lanes: Priority::ALL.map(|priority| shared.lanes.stats(priority)),
-            workers: shared.seats().map(|seat| WorkerMetrics::of(&seat.counters, seat.len())).collect(),
-        }
-    }
-}
-
-impl WorkerMetrics {
-    fn of(counters: &Counters, tasks_waiting: usize) -> Self {
-        let read = |counter: &AtomicU64| counter.load(Relaxed);
-        Self {
-            tasks_waiting,
-            completed: counters.endings(Ending::Completed),
-            panicked: counters.endings(Ending::Panicked),
-            stolen: read(&counters.stolen),
-            ran_in_place: read(&counters.ran_in_place),
-            sleeps: read(&counters.sleeps),
+            wait,
+            run,
+            queue: QueueMetrics::of(&lanes, shared.seats()),
+            pressure: PressureMetrics::of(&shared.pressure),
+            stealing: StealMetrics::of(&workers),
+            scaling: ScaleMetrics::of(shared),
+            affinity: AffinityMetrics::of(&shared.affinity.counts),
+            lanes,
+            workers,
         }
     }
 }

@@ -24,8 +24,8 @@ impl Pace {
         self.began.store(now_ns + 1, Relaxed);
     }
 
-    /// The task that began last has ended. Says how long it took.
-    pub(crate) fn end(&self, now_ns: u64) -> u64 {
+    /// The task that began last has ended.
+    pub(crate) fn end(&self, now_ns: u64) {
         let began_ns = self.began.load(Relaxed).saturating_sub(1);
         let ran_ns = now_ns.saturating_sub(began_ns);
         bump(&self.run_total_ns, ran_ns);
@@ -35,7 +35,6 @@ impl Pace {
             if mean_ns == 0 { ran_ns } else { mean_ns - mean_ns / SMOOTHED_OVER + ran_ns / SMOOTHED_OVER };
         self.run_mean_ns.store(next_ns.max(1), Relaxed);
         self.began.store(0, Relaxed);
-        ran_ns
     }
 
     /// How long it has run tasks, with the present one so far.
@@ -68,7 +67,7 @@ mod tests {
         let pace = Pace::default();
         pace.begin(100);
         assert_eq!((pace.run_total_ns(130), pace.run_mean_ns()), (30, 0));
-        assert_eq!(pace.end(180), 80);
+        pace.end(180);
         assert_eq!((pace.run_total_ns(500), pace.run_mean_ns()), (80, 80));
         pace.begin(500);
         pace.end(500 + 160);

@@ -13,10 +13,11 @@ use crate::events::EventKind;
 use crate::lanes::Wait;
 use crate::options::Priority;
 use crate::route::Route;
-use crate::shared::Shared;
+use crate::shared::{Shared, attention};
 use crate::state::Verdict;
 use crate::task::Task;
 use crate::token;
+use crate::why::{self, Placed};
 use crate::worker::IN_PLACE_DEPTH_MAX;
 use millpond_policy::admit::{self, Door, Policy, Step};
 use millpond_queue::Refusal;
@@ -59,9 +60,16 @@ impl Shared {
     #[cold]
     pub(crate) fn press(&self, route: Route, mut task: Task) -> Result<(), Refusal<Task>> {
         let worker = current::worker_of(self);
+        if let Some(worker) = worker
+            && self.lanes.is_closed()
+            && self.attention() & attention::STOPPING == 0
+        {
+            // While the pool drains, what its tasks still submit is part of what it finishes.
+            return worker.run_in_place(task).map_err(Refusal::Full);
+        }
         let mut door = Door {
             is_full: true,
-            is_closed: self.lanes.is_closed() && worker.is_none(),
+            is_closed: self.lanes.is_closed(),
             is_worker: worker.is_some(),
             depth: worker.map_or_else(|| DEPTH.get(), |worker| worker.depth()),
             depth_max: Some(IN_PLACE_DEPTH_MAX),
@@ -85,35 +93,40 @@ impl Shared {
                     self.pressure.dropped_newest.fetch_add(1, Relaxed);
                     self.events.tell(|| EventKind::DroppedNewest);
                     self.discard(task, Verdict::Dropped);
+                    why::note(Placed::Dropped);
                     return Ok(());
                 }
                 Step::RunHere(_) => {
                     self.run_here(task);
                     return Ok(());
                 }
+                Step::Refuse(admit::Refused::Closed) => return Err(Refusal::Closed(task)),
                 // Where waiting is the policy, the queue has waited.
                 Step::Refuse(_) | Step::Wait(_) => return Err(Refusal::Full(task)),
             }
         }
     }
 
-    /// Drops the oldest task of the least urgent lane that is not more urgent than `priority`.
+    /// Drops the oldest task of a lane, or moves one that has begun out of the way. Each lane has its own bound, so to
+    /// drop from another would make no room.
     fn drop_oldest(&self, priority: Priority) {
-        let lanes = admit::drop_order(priority.lane() as u8, Priority::ALL.len() as u8);
-        for lane in lanes {
-            if let Some(oldest) = self.lanes.take_oldest(Priority::ALL[usize::from(lane)]) {
-                self.pressure.dropped_oldest.fetch_add(1, Relaxed);
-                self.events.tell(|| EventKind::DroppedOldest);
-                return self.discard(oldest, Verdict::Dropped);
-            }
+        let Some(oldest) = self.lanes.take_oldest(priority) else { return };
+        if oldest.has_begun() {
+            // A future that was woken: it is not as one that waits for its first turn.
+            self.overflow.push(oldest);
+            return self.sleep.work_came();
         }
+        self.pressure.dropped_oldest.fetch_add(1, Relaxed);
+        self.events.tell(|| EventKind::DroppedOldest);
+        self.discard(oldest, Verdict::Dropped);
     }
 
     /// Runs a task on the thread of its submitter; a future makes its first step there.
     fn run_here(&self, task: Task) {
         self.pressure.ran_by_caller.fetch_add(1, Relaxed);
         if let Some(worker) = current::worker_of(self) {
-            return worker.run_inside(task);
+            worker.run_inside(task);
+            return why::note(Placed::RunByCaller);
         }
         let _alone = token::leave();
         DEPTH.set(DEPTH.get() + 1);
@@ -121,6 +134,7 @@ impl Shared {
             self.count(ending);
         }
         DEPTH.set(DEPTH.get() - 1);
+        why::note(Placed::RunByCaller);
     }
 
     /// Counts a refusal, and tells of it.

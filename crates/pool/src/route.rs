@@ -2,7 +2,7 @@
 //!
 //! | who submits | goes to | when that is full |
 //! |---|---|---|
-//! | a thread outside | the shared lane of its priority, or the worker a strategy chooses | the lane; then `pressure.rs` |
+//! | a thread outside | the lane of its priority, or the worker a strategy chooses | the lane, then `pressure.rs` |
 //! | a task of this pool | its worker's own queue; with a priority, the lane | the lane, then it is run in place |
 //! | anybody, with an affinity key | the inbox of the key's worker | as without the key |
 //! | a waker | the worker's own queue, or the shared lane | the overflow list: it holds its place already |
@@ -19,7 +19,7 @@ use crate::options::Priority;
 use crate::shared::{Shared, attention};
 use crate::sync::full_fence;
 use crate::task::Task;
-use crate::why;
+use crate::why::{self, Placed};
 use crate::worker::Worker;
 use millpond_queue::Refusal;
 use std::sync::atomic::Ordering::Relaxed;
@@ -61,6 +61,9 @@ impl Shared {
                     Err(task) => self.admit_inside(worker, Priority::Normal, task, wait),
                 }
             }
+            Some(worker) if self.choosing.is_on() && route.priority == Priority::Normal => {
+                self.assign(route, task).or_else(|task| self.admit_from(worker, route.priority, task, wait))
+            }
             Some(worker) => self.admit_from(worker, route.priority, task, wait),
         }
     }
@@ -72,13 +75,7 @@ impl Shared {
         if route.priority != Priority::Normal {
             return self.to_lane(route.priority, task, wait);
         }
-        match self.assign(route, task) {
-            Ok(choice) => {
-                why::note_choice(choice);
-                Ok(())
-            }
-            Err(task) => self.to_lane(route.priority, task, wait),
-        }
+        self.assign(route, task).or_else(|task| self.to_lane(route.priority, task, wait))
     }
 
     /// As `admit` without waiting, when everything was full a moment ago.
@@ -99,13 +96,17 @@ impl Shared {
             return Err(Refusal::Closed(task));
         }
         match self.to_lane(priority, task, Wait::Never) {
+            Ok(()) => {
+                why::note(Placed::Shared);
+                Ok(())
+            }
             Err(Refusal::Full(task) | Refusal::TimedOut(task) | Refusal::Closed(task))
                 if wait != Wait::Never =>
             {
                 // While the pool drains, what its tasks still submit is part of what it finishes.
                 worker.run_in_place(task).map_err(Refusal::Full)
             }
-            answer => answer,
+            refused => refused,
         }
     }
 
@@ -196,7 +197,7 @@ impl Shared {
         match self.seat(owner).inbox.try_enqueue(task) {
             Ok(()) => {
                 self.affinity.counts.hits.fetch_add(1, Relaxed);
-                why::note_key(owner);
+                why::note(Placed::ByKey { worker: owner });
                 self.mail_came(owner);
                 Ok(())
             }

@@ -16,6 +16,7 @@ use crate::shared::Shared;
 use millpond_policy::scale::{Decision, Load, ScaleSettings, Scaler};
 use millpond_policy::view::WorkerState;
 use millpond_policy::{BadSetting, Moment};
+use millpond_queue::{Gate, GateStats};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -36,11 +37,11 @@ pub(crate) struct Scaling {
     pub(crate) counts: ScaleCounts,
 }
 
-/// How many tasks had come to each lane by a moment.
-#[derive(Clone, Copy, Debug)]
+/// How many tasks had come to each queue by a moment.
+#[derive(Clone, Debug)]
 struct Look {
     at: Moment,
-    came: [u64; 3],
+    came: Vec<u64>,
 }
 
 /// Wakes the watch to end it.
@@ -119,7 +120,7 @@ impl Shared {
             running: self.busy() as u64,
             idle_long: self.seats().filter(idle_long).count() as u32,
             oldest_wait: self.oldest_wait(now),
-            arrivals_total: self.arrivals(),
+            arrivals_total: self.queues().iter().map(|queue| queue.enqueued).sum(),
             run_mean_ns: self.run_mean_ns(),
         }
     }
@@ -151,14 +152,14 @@ impl Shared {
         Some(decision)
     }
 
-    /// For how long the oldest task in the shared lanes has waited, at least.
+    /// For how long the oldest task has waited, at least.
     fn oldest_wait(&self, now: Moment) -> Duration {
-        let stats = Priority::ALL.map(|priority| self.lanes.stats(priority));
+        let queues = self.queues();
         let mut looks = self.scaling.looks.lock().unwrap_or_else(PoisonError::into_inner);
-        // Looks from before the oldest task came tell nothing more.
+        // A look from before the oldest task came tells nothing more.
         let tells = |look: &Look| {
-            let lanes = look.came.iter().zip(&stats);
-            lanes.into_iter().any(|(&came, lane)| lane.len > 0 && came > lane.dequeued)
+            let mut queues = look.came.iter().zip(&queues);
+            queues.any(|(&came, queue)| queue.len > 0 && came > queue.dequeued)
         };
         while looks.front().is_some_and(|look| !tells(look)) {
             looks.pop_front();
@@ -168,24 +169,24 @@ impl Shared {
             // The first look stays: it is the one that says how long.
             looks.remove(1);
         }
-        looks.push_back(Look { at: now, came: stats.map(|lane| lane.enqueued) });
+        looks.push_back(Look { at: now, came: queues.iter().map(|queue| queue.enqueued).collect() });
         oldest
     }
 
-    /// How many tasks have come from outside since the pool began.
-    fn arrivals(&self) -> u64 {
-        let lanes: u64 = Priority::ALL.iter().map(|&priority| self.lanes.stats(priority).enqueued).sum();
-        let seats = self.seats().map(|seat| {
-            seat.inbox.stats().enqueued + seat.assigned().map_or(0, |assigned| assigned.stats().enqueued)
+    /// All queues that tasks from outside come to, always in the same order.
+    fn queues(&self) -> Vec<GateStats> {
+        let lanes = Priority::ALL.into_iter().map(|priority| self.lanes.stats(priority));
+        let seats = self.seats().flat_map(|seat| {
+            [seat.inbox.stats(), seat.assigned().map_or_else(GateStats::default, Gate::stats)]
         });
-        lanes + seats.sum::<u64>()
+        lanes.chain(seats).collect()
     }
 
-    /// How long tasks run, on average; 0 if that is not known.
+    /// How long tasks run, on average of those that were timed; 0 if none were.
     fn run_mean_ns(&self) -> u64 {
-        let known: Vec<u64> =
-            self.seats().map(|seat| seat.pace.run_mean_ns()).filter(|&mean| mean > 0).collect();
-        known.iter().sum::<u64>().checked_div(known.len() as u64).unwrap_or(0)
+        let timed = self.seats().map(|seat| seat.samples.run());
+        let (count, sum_ns) = timed.fold((0, 0_u64), |all, one| (all.0 + one.0, all.1.saturating_add(one.1)));
+        sum_ns.checked_div(count).unwrap_or(0)
     }
 }
 

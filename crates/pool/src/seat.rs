@@ -1,21 +1,18 @@
 //! A seat: what a worker owns that others may see. It stays when the worker leaves, so that nothing in it is lost.
 //!
-//! ```text
-//!   cold ──► warming ──► ready ◄──► busy ──► terminating ──► terminated ──► warming, if it is recruited again
-//! ```
-//!
 //! A worker that retires passes what waits at it on to the overflow list, so that the others come to it in turn; its
-//! empty queue stays in the seat for the next one to sit down. Whoever puts a task here looks afterwards whether the
-//! worker still takes tasks, and passes on what it finds if not; the worker says that it leaves before it passes on. So
-//! one of the two sees the task.
+//! empty queue stays in the seat for the next one to sit down. What is sent to it meanwhile is passed on too
+//! (`presence.rs`).
 
 use crate::config::PoolConfig;
 use crate::counters::{Ending, Padded};
+use crate::latency::Samples;
 use crate::pace::Pace;
+use crate::presence::Presence;
 use crate::task::Task;
 use millpond_policy::view::WorkerState;
 use millpond_queue::{CapacityError, Gate, GateConfig, Steal, StealQueue, Stealer};
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 #[derive(Debug)]
@@ -29,10 +26,12 @@ pub(crate) struct Seat {
     /// Tasks that a strategy gave to this worker; made with the first. Others may take them as they may take its own.
     assigned: OnceLock<Gate<Task>>,
     assigned_capacity: usize,
-    /// A `WorkerState`, written by the worker and by whoever recruits it. `Busy` is not among them: the counters say it.
-    state: AtomicU8,
+    /// Where the worker is in its life.
+    pub(crate) presence: Presence,
     /// How long the worker's tasks take, where that is measured.
     pub(crate) pace: Pace,
+    /// How long the tasks took that were timed; written by the worker who sits here.
+    pub(crate) samples: Samples,
     /// Written by the worker who sits here.
     pub(crate) counters: Padded,
 }
@@ -46,8 +45,9 @@ impl Seat {
             inbox: unmeasured(config.inbox_capacity)?,
             assigned: OnceLock::new(),
             assigned_capacity: config.local_capacity,
-            state: AtomicU8::new(WorkerState::Cold as u8),
+            presence: Presence::new(),
             pace: Pace::default(),
+            samples: Samples::default(),
             counters: Padded::default(),
         })
     }
@@ -61,20 +61,12 @@ impl Seat {
         *self.own.lock().unwrap_or_else(PoisonError::into_inner) = Some(own);
     }
 
-    /// Where the worker is in its life. It may be stale.
+    /// Where the worker is in its life, and whether it runs a task. It may be stale.
     pub(crate) fn state(&self) -> WorkerState {
-        match self.state.load(Relaxed) {
-            0 => WorkerState::Cold,
-            1 => WorkerState::Warming,
-            4 => WorkerState::Terminating,
-            5 => WorkerState::Terminated,
-            _ if self.counters.busy.load(Relaxed) > 0 => WorkerState::Busy,
-            _ => WorkerState::Ready,
+        match self.presence.get() {
+            WorkerState::Ready if self.counters.busy.load(Relaxed) > 0 => WorkerState::Busy,
+            state => state,
         }
-    }
-
-    pub(crate) fn set_state(&self, state: WorkerState) {
-        self.state.store(state as u8, Relaxed);
     }
 
     /// How many tasks ran to their end here.

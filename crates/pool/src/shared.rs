@@ -11,6 +11,8 @@ use crate::current;
 use crate::events::{Bus, EventKind};
 use crate::futures::Futures;
 use crate::lanes::Lanes;
+use crate::latency::Latency;
+use crate::metrics::Rate;
 use crate::overflow::Overflow;
 use crate::scaling::Scaling;
 use crate::seat::Seat;
@@ -21,8 +23,8 @@ use crate::task::Task;
 use crate::timer::Timer;
 use crate::vacancies::Vacancies;
 use crossbeam_utils::CachePadded;
-use millpond_policy::Moment;
 use millpond_policy::weights;
+use millpond_policy::{BadSetting, Moment};
 use millpond_queue::{CapacityError, Ring};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -67,6 +69,10 @@ pub(crate) struct Shared {
     pub(crate) scaling: Scaling,
     /// What full queues meant for submitters.
     pub(crate) pressure: PressureCounts,
+    /// Which tasks are timed.
+    pub(crate) latency: Latency,
+    /// How much was done when somebody last asked.
+    pub(crate) rate: Rate,
     /// Who wants to hear what happens.
     pub(crate) events: Bus,
     /// What ends on threads that are no workers of this pool.
@@ -90,9 +96,14 @@ impl Shared {
             timer: Timer::new(format!("{}-timer", config.name)),
             vacancies: Vacancies::default(),
             affinity: Keys::new(&config.affinity)?,
-            choosing: Choosing::new(weights::whole(&config.worker_weights)?),
+            choosing: Choosing::new(
+                weights::whole(&config.worker_weights)
+                    .map_err(|bad| BadSetting { setting: "worker_weights", ..bad })?,
+            ),
             scaling: Scaling::new(config.scaling)?,
             pressure: PressureCounts::default(),
+            latency: Latency::new(config.metrics.sample_every),
+            rate: Rate::default(),
             events: Bus::default(),
             elsewhere: Padded::default(),
             config,
@@ -134,9 +145,9 @@ impl Shared {
     /// Whether any task waits that the worker of this seat may take at once. It may be stale.
     pub(crate) fn anything_waits_for(&self, number: usize) -> bool {
         let steals = self.config.stealing.enabled;
-        self.anything_is_shared()
-            || !self.seat(number).is_empty()
-            || (steals && self.seats().any(|seat| seat.stealable() > 0))
+        let may_take =
+            |seat: &Seat| (steals && seat.stealable() > 0) || (seat.presence.is_open() && !seat.is_empty());
+        self.anything_is_shared() || !self.seat(number).is_empty() || self.seats().any(may_take)
     }
 
     /// Whether a task with a key waits for another worker than that of this seat, which may take it in the end.

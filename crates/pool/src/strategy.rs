@@ -4,19 +4,22 @@
 //! beforehand can beat. A strategy gives each task to one worker instead; others may still take it over when they have
 //! nothing to do ([`stealing`](crate::PoolConfig::stealing)).
 //!
-//! The strategies are `millpond_policy::choose`; here the picture they choose from is kept. Whether a worker takes tasks
-//! is noted when it changes, and of the rest only what the strategy reads is looked up, for each task anew. Choosing and
-//! giving are one step under one lock: the next one to choose sees the task where it was put, so that submitters do not
-//! all run to the same worker, and a swap happens between two tasks.
+//! The strategies are `millpond_policy::choose`; here the picture they choose from is kept. Whether a worker takes
+//! tasks is noted when it changes, and of the rest only what the strategy reads is looked up, for each task anew.
+//! Choosing and giving are one step under one lock: the next one to choose sees the task where it was put, so that
+//! submitters do not all run to the same worker, and a swap happens between two tasks.
+//!
+//! A strategy that wants to hear of tasks that end is told by the worker that ran them. A closure that a waiting task
+//! runs itself is part of that task, and not told.
 //!
 //! Not here: tasks with an affinity key (`affinity.rs`), and those of tasks, which stay with their worker (`route.rs`).
 
 use crate::route::Route;
 use crate::seat::Seat;
 use crate::shared::Shared;
-use crate::sync::full_fence;
 use crate::task::Task;
-use millpond_policy::choose::{Choice, Choose};
+use crate::why::{self, Placed};
+use millpond_policy::choose::Choose;
 use millpond_policy::registry::{self, Chooser, STRATEGIES};
 use millpond_policy::view::{Columns, TaskView, Views, WorkerState, WorkerView};
 use millpond_policy::{BadSetting, Moment};
@@ -203,6 +206,15 @@ impl Choosing {
         }
     }
 
+    /// A worker waits for something other than work, or goes on.
+    pub(crate) fn worker_stands(&self, number: usize, stands_still: bool) {
+        let mut inner = self.inner();
+        if number < inner.workers.len() && inner.workers.states()[number] != WorkerState::Terminated {
+            let state = if stands_still { WorkerState::Warming } else { WorkerState::Ready };
+            inner.workers.set_state(number, state);
+        }
+    }
+
     pub(crate) fn worker_left(&self, number: usize) {
         let mut inner = self.inner();
         if number < inner.workers.len() && inner.workers.states()[number] != WorkerState::Terminated {
@@ -272,7 +284,7 @@ impl Inner {
 impl Shared {
     /// Gives a task to the worker that the strategy chooses; hands it back if there is none, or no room at it.
     #[cold]
-    pub(crate) fn assign(&self, route: Route, task: Task) -> Result<Choice, Task> {
+    pub(crate) fn assign(&self, route: Route, task: Task) -> Result<(), Task> {
         let now = self.now();
         let view = TaskView { lane: route.priority.lane() as u8, key: None, expected_ns: route.expected_ns };
         let mut inner = self.choosing.inner();
@@ -289,18 +301,13 @@ impl Shared {
         }
         drop(inner);
         self.mail_came(number);
-        Ok(choice)
+        why::note(Placed::Chosen { worker: number, reason: choice.reason });
+        Ok(())
     }
 
-    /// A task was put where the worker of this seat finds it: wakes it, or passes the task on if the worker leaves.
+    /// A task was put where the worker of this seat finds it: wakes it, or somebody else if it has left.
     pub(crate) fn mail_came(&self, number: usize) {
-        // Meets the fence of a worker that leaves: it finds the task, or this sees that it leaves.
-        full_fence();
-        let seat = self.seat(number);
-        if matches!(seat.state(), WorkerState::Terminating | WorkerState::Terminated) {
-            while let Some(task) = seat.take_mail() {
-                self.overflow.push(task);
-            }
+        if self.seat(number).presence.has_left() {
             self.sleep.work_came();
         } else {
             self.sleep.work_came_for(number);

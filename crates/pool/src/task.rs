@@ -32,6 +32,8 @@ struct Kind {
     discard: unsafe fn(*mut Payload, Verdict) -> Option<Task>,
     /// Tells it that it waits in the place of another.
     inherits: unsafe fn(*const Payload, &TaskRef),
+    /// Whether it has been worked on before.
+    has_begun: unsafe fn(*const Payload) -> bool,
     counts_itself: bool,
 }
 
@@ -42,8 +44,11 @@ pub(crate) enum Ran {
     Completed,
     /// It panicked; the panic was caught.
     Panicked,
-    /// It counts its end itself, now or later.
-    CountsItself,
+    /// It counts its end itself: it has done so, or will later.
+    CountsItself {
+        /// Whether it has come to its end by this run.
+        ended: bool,
+    },
 }
 
 impl Ran {
@@ -52,8 +57,13 @@ impl Ran {
         match self {
             Self::Completed => Some(Ending::Completed),
             Self::Panicked => Some(Ending::Panicked),
-            Self::CountsItself => None,
+            Self::CountsItself { .. } => None,
         }
+    }
+
+    /// Whether the task came to its end by this run.
+    pub(crate) fn has_ended(self) -> bool {
+        !matches!(self, Self::CountsItself { ended: false })
     }
 }
 
@@ -76,6 +86,11 @@ pub(crate) trait Run: Send {
 
     /// It is about to wait in the place of `root`, which has ended.
     fn inherits(&self, _root: &TaskRef) {}
+
+    /// Whether it has been worked on before, as a future that was woken.
+    fn has_begun(&self) -> bool {
+        false
+    }
 
     /// Drops it unrun. Does not unwind. Returns what had taken its place in the queue, if anything.
     fn discard(self, _why: Verdict) -> Option<Task>
@@ -124,6 +139,12 @@ impl Task {
     /// Whether it sees to its own counting when it is dropped unrun.
     pub(crate) fn counts_itself(&self) -> bool {
         self.kind.counts_itself
+    }
+
+    /// Whether it has been worked on before.
+    pub(crate) fn has_begun(&self) -> bool {
+        // SAFETY: `kind` was made with the payload, which is whole and only looked at.
+        unsafe { (self.kind.has_begun)(&raw const self.payload) }
     }
 
     /// It is about to wait in the place of `root`, which has ended.
@@ -192,7 +213,19 @@ const fn inline_kind<R: Run>() -> Kind {
         // SAFETY: by the caller's word there is an `R`, which is only looked at.
         unsafe { &*payload.cast::<R>() }.inherits(root);
     }
-    Kind { run: run::<R>, discard: discard::<R>, inherits: inherits::<R>, counts_itself: R::COUNTS_ITSELF }
+    /// # Safety
+    /// As for `inherits`.
+    unsafe fn has_begun<R: Run>(payload: *const Payload) -> bool {
+        // SAFETY: by the caller's word there is an `R`, which is only looked at.
+        unsafe { &*payload.cast::<R>() }.has_begun()
+    }
+    Kind {
+        run: run::<R>,
+        discard: discard::<R>,
+        inherits: inherits::<R>,
+        has_begun: has_begun::<R>,
+        counts_itself: R::COUNTS_ITSELF,
+    }
 }
 
 const fn boxed_kind<R: Run>() -> Kind {
@@ -216,7 +249,19 @@ const fn boxed_kind<R: Run>() -> Kind {
         // SAFETY: by the caller's word there is a box of an `R`, which is only looked at.
         unsafe { &*payload.cast::<Box<R>>() }.inherits(root);
     }
-    Kind { run: run::<R>, discard: discard::<R>, inherits: inherits::<R>, counts_itself: R::COUNTS_ITSELF }
+    /// # Safety
+    /// As for `inherits`.
+    unsafe fn has_begun<R: Run>(payload: *const Payload) -> bool {
+        // SAFETY: by the caller's word there is a box of an `R`, which is only looked at.
+        unsafe { &*payload.cast::<Box<R>>() }.has_begun()
+    }
+    Kind {
+        run: run::<R>,
+        discard: discard::<R>,
+        inherits: inherits::<R>,
+        has_begun: has_begun::<R>,
+        counts_itself: R::COUNTS_ITSELF,
+    }
 }
 
 /// A closure that nobody waits for.

@@ -1,11 +1,11 @@
 //! Why a task went where it went, and why it waits.
 //!
-//! Submitting notes on the thread which worker was chosen and for what reason, and the ticket takes the note along: the
-//! task itself carries nothing, so a task nobody asks about costs nothing. Why it waits *now* is looked up when somebody
-//! asks.
+//! Submitting notes on the thread which worker was chosen and for what reason, and the ticket takes the note along:
+//! the task itself carries nothing, so a task nobody asks about costs nothing. Why it waits *now* is looked up when
+//! somebody asks.
 
 use crate::state::Snapshot;
-use millpond_policy::choose::{Choice, Reason};
+use millpond_policy::choose::Reason;
 use std::cell::Cell;
 use std::fmt;
 
@@ -16,6 +16,15 @@ pub enum Placed {
     /// In the queue all workers share, for whoever is free first.
     #[default]
     Shared,
+    /// At the worker whose task submitted it.
+    Own {
+        /// The number of that worker.
+        worker: usize,
+    },
+    /// Nowhere: its submitter ran it, because the pool was full. Of a future that is the first step.
+    RunByCaller,
+    /// Nowhere: it was dropped, because the pool was full.
+    Dropped,
     /// At the worker its key belongs to.
     ByKey {
         /// The number of that worker.
@@ -34,6 +43,9 @@ impl fmt::Display for Placed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Shared => f.write_str("it was put into the shared queue, for whoever is free first"),
+            Self::Own { worker } => write!(f, "it was left with worker {worker}, whose task submitted it"),
+            Self::RunByCaller => f.write_str("its submitter ran it, because the pool was full"),
+            Self::Dropped => f.write_str("it was dropped, because the pool was full"),
             Self::ByKey { worker } => write!(f, "it was given to worker {worker}: its key belongs there"),
             Self::Chosen { worker, reason } => write!(f, "it was given to worker {worker}: {reason}"),
         }
@@ -113,19 +125,16 @@ impl fmt::Display for Why {
 }
 
 thread_local! {
-    /// Where the task that this thread submitted last was put.
-    static LAST: Cell<Placed> = const { Cell::new(Placed::Shared) };
+    /// Where the task that this thread submitted last was put, if that was noted.
+    static LAST: Cell<Option<Placed>> = const { Cell::new(None) };
 }
 
-pub(crate) fn note_choice(choice: Choice) {
-    LAST.set(Placed::Chosen { worker: choice.worker as usize, reason: choice.reason });
+/// Notes where a task was put.
+pub(crate) fn note(placed: Placed) {
+    LAST.set(Some(placed));
 }
 
-pub(crate) fn note_key(worker: usize) {
-    LAST.set(Placed::ByKey { worker });
-}
-
-/// Where the task that this thread has just submitted was put.
-pub(crate) fn take_note() -> Placed {
+/// Where the task that this thread has just submitted was put, if that was noted.
+pub(crate) fn take_note() -> Option<Placed> {
     LAST.take()
 }

@@ -124,7 +124,7 @@ impl Worker {
 
     fn begin_to_take_tasks(&self) {
         self.seat.pace.note_idle(self.shared.now().as_nanos());
-        self.seat.set_state(WorkerState::Ready);
+        self.seat.presence.set(WorkerState::Ready);
         self.shared.worker_came(self.number);
     }
 

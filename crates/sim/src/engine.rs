@@ -80,7 +80,8 @@ impl<'a> Engine<'a> {
             ledger: Ledger::new(),
             watch,
         };
-        let workers_max = engine.scaling.as_ref().map_or(0, Scaling::workers_max).max(scenario.workers as usize);
+        let workers_max =
+            engine.scaling.as_ref().map_or(0, Scaling::workers_max).max(scenario.workers as usize);
         if let Some(stealing) = scenario.stealing {
             engine.thieves = vec![Thief::new(stealing)?; workers_max];
         }
@@ -131,7 +132,8 @@ impl<'a> Engine<'a> {
     }
 
     fn arrive(&mut self, task: Task) -> Result<(), SimError> {
-        if self.ledger.arrived % WATCH_EVERY == 0 && self.watch.progress(self.ledger.arrived).is_break() {
+        let arrived = self.ledger.arrived;
+        if arrived.is_multiple_of(WATCH_EVERY) && self.watch.progress(arrived).is_break() {
             return Err(SimError::Stopped);
         }
         self.crew.refresh(self.now_ns);

@@ -38,7 +38,7 @@ pub use error::SimError;
 pub use outcome::Outcome;
 pub use scenario::{LOAD_MAX, Scenario, TASKS_MAX, WORKERS_MAX};
 pub use service::Service;
-pub use strategy::{SHARED, strategies};
+pub use strategy::{SHARED, check_strategy, strategies};
 pub use trace::{Trace, TraceError};
 pub use watch::{Unwatched, Watch};
 

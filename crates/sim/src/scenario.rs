@@ -116,10 +116,24 @@ impl Scenario {
         self.service_mean.as_nanos() as f64 / (self.speed_sum() * self.load)
     }
 
-    /// For how long tasks arrive, or all of them run if there is more than can be done; about, in nanoseconds.
+    /// For how long tasks arrive, about.
+    pub fn arrival_span(&self) -> Duration {
+        let span_ns = match &self.arrivals {
+            Arrivals::Trace(trace) => trace.offset_ns(trace.len() - 1),
+            _ => (self.tasks as f64 * self.gap_ns()) as u64,
+        };
+        Duration::from_nanos(span_ns)
+    }
+
+    /// For how long tasks arrive or run, about, in nanoseconds.
     fn span_ns(&self) -> f64 {
         match &self.arrivals {
-            Arrivals::Trace(trace) => trace.offset_ns(trace.len() - 1) as f64,
+            Arrivals::Trace(trace) => {
+                let mean_ns =
+                    trace.service_mean_ns(trace.len()).unwrap_or(self.service_mean.as_nanos() as f64);
+                let work_ns = mean_ns * trace.len() as f64 / self.speed_sum();
+                trace.offset_ns(trace.len() - 1) as f64 + work_ns
+            }
             _ => self.tasks as f64 * self.gap_ns() * self.load.max(1.0),
         }
     }
@@ -247,8 +261,7 @@ mod tests {
 
     #[test]
     fn processes_that_would_never_deliver_are_refused() {
-        let arrivals =
-            |arrivals| refusal(Scenario { workers: 1, arrivals, ..Scenario::default() });
+        let arrivals = |arrivals| refusal(Scenario { workers: 1, arrivals, ..Scenario::default() });
         let bursts = Arrivals::Bursts { on: Duration::from_micros(1), off: Duration::from_micros(2) };
         assert!(arrivals(bursts).starts_with("bursts: expected long enough for one arrival"));
         let none = Arrivals::Bursts { on: Duration::ZERO, off: Duration::ZERO };

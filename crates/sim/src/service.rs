@@ -123,10 +123,23 @@ mod tests {
     }
 
     #[test]
+    fn one_of_ten_takes_ten_times_as_long() {
+        let draws = draws(Service::Bimodal, 300_000);
+        let short = 1.0 / 1.9;
+        let long = draws.iter().filter(|time| (**time / short - 10.0).abs() < 1e-4).count();
+        assert!((long as f64 / 300_000.0 - 0.1).abs() < 0.003, "{long}");
+        assert_eq!(
+            draws.iter().filter(|time| (**time / short - 1.0).abs() < 1e-4).count(),
+            draws.len() - long
+        );
+    }
+
+    #[test]
     fn the_heavy_tail_keeps_within_its_bounds() {
         let draws = draws(Service::HeavyTail, 500_000);
         let shortest = 0.99_f64.recip() / 3.0;
-        let (low, high) = draws.iter().fold((f64::MAX, 0.0_f64), |(low, high), x| (low.min(*x), high.max(*x)));
+        let (low, high) =
+            draws.iter().fold((f64::MAX, 0.0_f64), |(low, high), x| (low.min(*x), high.max(*x)));
         assert!((low / shortest - 1.0).abs() < 0.001, "{low} against {shortest}");
         assert!(high > 100.0 * shortest && high <= PARETO_RATIO * shortest * 1.001, "{high}");
     }

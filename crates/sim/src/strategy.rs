@@ -21,6 +21,11 @@ pub fn strategies() -> impl Iterator<Item = (&'static str, &'static str)> {
     std::iter::once(shared).chain(STRATEGIES.iter().map(|entry| (entry.name, entry.about)))
 }
 
+/// Whether there is a strategy of this name; the error lists those there are, and the nearest.
+pub fn check_strategy(name: &str) -> Result<(), BadSetting> {
+    Strategy::by_name(name, 0).map(drop)
+}
+
 /// One of them at work.
 #[derive(Debug)]
 pub(crate) enum Strategy {
@@ -57,7 +62,9 @@ impl Strategy {
         let Self::Chosen(strategy) = self else { return Ok(None) };
         let choice = strategy.choose(workers, &TaskView::default(), Moment::from_nanos(now_ns));
         match choice {
-            Some(choice) if choice.at < workers.len() && workers.takes_tasks(choice.at) => Ok(Some(choice.at)),
+            Some(choice) if choice.at < workers.len() && workers.takes_tasks(choice.at) => {
+                Ok(Some(choice.at))
+            }
             _ => Err(SimError::BadChoice { strategy: strategy.name().to_owned() }),
         }
     }

@@ -77,7 +77,10 @@ impl Trace {
             trace.add_line(text.trim()).map_err(|problem| failed(line, problem))?;
         }
         if trace.is_empty() {
-            return Err(failed(0, "expected at least one task, got none; one offset in seconds per line".into()));
+            return Err(failed(
+                0,
+                "expected at least one task, got none; one offset in seconds per line".into(),
+            ));
         }
         Ok(trace)
     }
@@ -128,7 +131,9 @@ impl Trace {
         let offset = nanos("an offset", offset)?;
         if let Some(last) = self.offsets_ns.last().filter(|last| **last > offset) {
             let (last, offset) = (*last as f64 / NANOS, offset as f64 / NANOS);
-            return Err(format!("expected an offset of {last} or later, got {offset}; sort the trace by time"));
+            return Err(format!(
+                "expected an offset of {last} or later, got {offset}; sort the trace by time"
+            ));
         }
         if !self.is_empty() && service.is_some() != self.has_services() {
             return Err(match service {
@@ -177,12 +182,18 @@ mod tests {
             ("0\nx\n", "trace day.csv, line 2: expected an offset in seconds from 0 to 946080000, got \"x\""),
             ("-1", "trace day.csv, line 1: expected an offset in seconds from 0 to 946080000, got \"-1\""),
             ("NaN", "trace day.csv, line 1: expected an offset in seconds from 0 to 946080000, got \"NaN\""),
-            ("2\n1", "trace day.csv, line 2: expected an offset of 2 or later, got 1; sort the trace by time"),
+            (
+                "2\n1",
+                "trace day.csv, line 2: expected an offset of 2 or later, got 1; sort the trace by time",
+            ),
             (
                 "1,inf",
                 "trace day.csv, line 1: expected a service time in seconds from 0 to 946080000, got \"inf\"",
             ),
-            ("1\n2,3", "trace day.csv, line 2: expected no service time, since the lines before have none; got one"),
+            (
+                "1\n2,3",
+                "trace day.csv, line 2: expected no service time, since the lines before have none; got one",
+            ),
             (
                 "1,1\n2",
                 "trace day.csv, line 2: expected a service time after a comma, as in the lines before; got none",

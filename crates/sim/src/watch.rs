@@ -1,4 +1,7 @@
 //! Who looks on while a run goes: a progress bar, a test, or somebody who wants to stop it.
+//!
+//! A watcher is told and asked now and then, and changes nothing else: a run that is watched to its end has the same
+//! outcome as one that is not.
 
 use millpond_policy::Moment;
 use millpond_policy::scale::{Decision, Load};

@@ -11,9 +11,11 @@
 mod idle;
 mod join;
 mod memory;
+mod metrics;
 mod rally;
 mod roundtrip;
 mod spawn;
+mod strategies;
 mod submit;
 mod yields;
 
@@ -29,11 +31,13 @@ pub(crate) fn groups() -> Vec<Group> {
     let groups = [
         spawn::groups(),
         submit::groups(),
+        strategies::groups(),
         join::groups(),
         roundtrip::groups(),
         yields::groups(),
         rally::groups(),
         memory::groups(),
+        metrics::groups(),
         idle::groups(),
     ];
     groups.into_iter().flatten().collect()

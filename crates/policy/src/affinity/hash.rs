@@ -1,10 +1,10 @@
 //! The hash of a key's bytes, and the mixing step under everything in this folder.
 //!
-//! The step is the finaliser of splitmix64 (Stafford's variant 13): two multiplications, after which every bit of the
-//! input has moved every bit of the output. A text is taken eight bytes at a time, each word mixed into the last
-//! result. It is written out here and not taken from a crate because the number is a promise: JavaScript must find the
-//! same one, today and after any update, and `tests/vectors/affinity-hash.json` holds both to it. Bytes, not
-//! characters: a text means its UTF-8.
+//! The step is the finaliser of splitmix64 (Stafford's variant 13): two multiplications, after which every
+//! bit of the input has moved every bit of the output. A text is taken eight bytes at a time, each word mixed
+//! into the last result. It is written out here and not taken from a crate because the number is a promise:
+//! JavaScript must find the same one, today and after any update, and `tests/vectors/affinity-hash.json`
+//! holds both to it. Bytes, not characters: a text means its UTF-8.
 //!
 //! It has no secret. Whoever chooses keys can choose them to share a worker, and gains a slow worker.
 

@@ -1,9 +1,9 @@
 //! The logarithm that weighted draws need, in integers, so that every machine finds the same owner.
 //!
-//! A draw u between 0 and 1 is stretched to −log2(u) / weight, and the smallest wins: then a worker wins in proportion
-//! to its weight, exactly. The whole part of the logarithm is the number of leading zeros; the rest is read from a
-//! table of 257 values, made when the program is compiled, and straight lines between them. That is within 3 millionths
-//! of the truth, and falls with u as the truth does.
+//! A draw u between 0 and 1 is stretched to −log2(u) / weight, and the smallest wins: then a worker wins in
+//! proportion to its weight, exactly. The whole part of the logarithm is the number of leading zeros; the
+//! rest is read from a table of 257 values, made when the program is compiled, and straight lines between
+//! them. That is within 3 millionths of the truth, and falls with u as the truth does.
 
 /// Bits behind the point of a result.
 const POINT_BITS: u32 = 32;
@@ -36,8 +36,8 @@ const fn table() -> [u64; STEPS + 1] {
     table
 }
 
-/// log2(number / 256) for a number from 256 to 512, bit by bit: squaring doubles a logarithm, and whenever the square
-/// reaches 2, the bit is one.
+/// log2(number / 256) for a number from 256 to 512, bit by bit: squaring doubles a logarithm, and whenever
+/// the square reaches 2, the bit is one.
 const fn log2_of(number: usize) -> u64 {
     if number == 2 * STEPS {
         return 1 << POINT_BITS;

@@ -1,9 +1,9 @@
 //! Rendezvous hashing: every worker draws a number for the key, and the highest draw wins.
 //!
-//! A draw depends on the key and the worker alone. So a worker that comes takes only keys for which it draws highest,
-//! and one that goes leaves only its own; no third worker is touched, and the shares are as even as chance makes them.
-//! With weights a draw is stretched so that a worker of weight 3 wins three times as often as one of weight 1, and a
-//! changed weight moves keys only to or from that worker.
+//! A draw depends on the key and the worker alone. So a worker that comes takes only keys for which it draws
+//! highest, and one that goes leaves only its own; no third worker is touched, and the shares are as even as
+//! chance makes them. With weights a draw is stretched so that a worker of weight 3 wins three times as often
+//! as one of weight 1, and a changed weight moves keys only to or from that worker.
 //!
 //! Looks at every worker, one multiplication or two for each.
 
@@ -16,7 +16,7 @@ use core::cmp::Ordering;
 const DRAW: u64 = 0x7264_765F_6472_6177;
 
 /// The workers, and what each draws with.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Rendezvous {
     workers: Vec<Drawer>,
     /// Whether all have the same weight, and it need not be looked at.
@@ -40,8 +40,8 @@ struct Draw {
 }
 
 impl Draw {
-    /// Less is better: first by the stretched draw, then by the draw itself, which no two workers share, since neither
-    /// of the steps that make it maps two numbers to one.
+    /// Less is better: first by the stretched draw, then by the draw itself, which no two workers share,
+    /// since neither of the steps that make it maps two numbers to one.
     fn rank(&self, other: &Self, is_even: bool) -> Ordering {
         let stretched = if is_even {
             Ordering::Equal
@@ -50,6 +50,12 @@ impl Draw {
             mine.cmp(&(u128::from(minus_log2(other.number)) * u128::from(self.weight)))
         };
         stretched.then_with(|| other.number.cmp(&self.number))
+    }
+}
+
+impl Default for Rendezvous {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -64,8 +70,8 @@ impl Rendezvous {
         self.add_weighted(worker, 1)
     }
 
-    /// Adds a worker that is to own `weight` times as many keys as one of weight 1; 0 counts as 1. False if it is there
-    /// already.
+    /// Adds a worker that is to own `weight` times as many keys as one of weight 1; 0 counts as 1. False if
+    /// it is there already.
     pub fn add_weighted(&mut self, worker: u32, weight: u32) -> bool {
         if self.workers.iter().any(|drawer| drawer.worker == worker) {
             return false;
@@ -76,7 +82,8 @@ impl Rendezvous {
         true
     }
 
-    /// Changes a worker's weight; false if it is not there. Only its own keys leave it, and only it gets others'.
+    /// Changes a worker's weight; false if it is not there. Only its own keys leave it, and only it gets
+    /// others'.
     pub fn set_weight(&mut self, worker: u32, weight: u32) -> bool {
         let Some(drawer) = self.workers.iter_mut().find(|drawer| drawer.worker == worker) else {
             return false;
@@ -113,8 +120,8 @@ impl Rendezvous {
         draws.reduce(|best, draw| if draw.0 > best.0 { draw } else { best }).map(|(_, worker)| worker)
     }
 
-    /// Fills `workers` with the best for a key, the owner first. Says how many there are. Looks at all workers once for
-    /// each.
+    /// Fills `workers` with the best for a key, the owner first. Says how many there are. Looks at all
+    /// workers once for each.
     pub fn preference(&self, key: u64, workers: &mut [u32]) -> usize {
         let mut last: Option<Draw> = None;
         for (found, place) in workers.iter_mut().enumerate() {

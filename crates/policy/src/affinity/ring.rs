@@ -1,10 +1,11 @@
 //! Consistent hashing on a ring: every worker has many points on a circle, and a key belongs to the nearest.
 //!
-//! A key looks clockwise from a few places of its own (`probes`) and takes the nearest point of all. From one place, as
-//! on a plain ring, it would fall into a gap as often as the gap is long, and the lengths of random gaps differ widely:
-//! with 150 points the shares of workers differ by 8 % (standard deviation). The nearest of three is mostly a point
-//! close by, and those are as many for every worker: 3.7 %. Points are compared by distance, then by worker, so two
-//! points on the same spot have an order, and taking either worker away leaves the other's.
+//! A key looks clockwise from a few places of its own (`probes`) and takes the nearest point of all. From one
+//! place, as on a plain ring, it would fall into a gap as often as the gap is long, and the lengths of random
+//! gaps differ widely: with 150 points the shares of workers differ by 8 % (standard deviation). The nearest
+//! of three is mostly a point close by, and those are as many for every worker: 3.7 %. Points are compared by
+//! distance, then by worker, so two points on the same spot have an order, and taking either worker away
+//! leaves the other's.
 //!
 //! Costs a binary search for each probe. Adding a worker or taking one away goes over all points.
 
@@ -38,7 +39,8 @@ struct Point {
 }
 
 impl HashRing {
-    /// A ring with nobody on it: so many points for each worker (1 to 10 000), so many places for each key (1 to 16).
+    /// A ring with nobody on it: so many points for each worker (1 to 10 000), so many places for each key (1
+    /// to 16).
     pub fn new(virtual_nodes: u32, probes: u32) -> Result<Self, BadSetting> {
         within("affinity.virtual_nodes", 1, 10_000, virtual_nodes as usize)?;
         within("affinity.probes", 1, PROBES_MAX, probes as usize)?;
@@ -84,12 +86,13 @@ impl HashRing {
         (0..self.probes).filter_map(|probe| nearest(place_of(key, probe))).min().map(|(_, worker)| worker)
     }
 
-    /// Fills `workers` with those whose points are nearest, the owner first, each once. Says how many there are.
+    /// Fills `workers` with those whose points are nearest, the owner first, each once. Says how many there
+    /// are.
     pub fn preference(&self, key: u64, workers: &mut [u32]) -> usize {
         let wanted = workers.len().min(self.workers.len());
         let mut found = 0;
-        // Walks on from all places at once, always the one whose next point is nearest. A walk meets every worker
-        // before it has been all round, so no distance is mistaken for a short one.
+        // Walks on from all places at once, always the one whose next point is nearest. A walk meets every
+        // worker before it has been all round, so no distance is mistaken for a short one.
         let mut walks = [(0, 0); PROBES_MAX];
         let walks = &mut walks[..self.probes];
         for (probe, walk) in walks.iter_mut().enumerate() {
@@ -125,4 +128,50 @@ impl HashRing {
 /// The place from which a key looks for its n-th time.
 fn place_of(key: u64, probe: usize) -> u64 {
     mix(key ^ mix_two(PROBE, probe as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Points of 64 bits do not meet by chance in any test, so they are put together by hand.
+    fn ring(points: &[(u64, u32)], probes: usize) -> HashRing {
+        let mut workers: Vec<u32> = points.iter().map(|&(_, worker)| worker).collect();
+        workers.sort_unstable();
+        workers.dedup();
+        let mut points: Vec<Point> = points.iter().map(|&(at, worker)| Point { at, worker }).collect();
+        points.sort();
+        HashRing { points, workers, virtual_nodes: 1, probes }
+    }
+
+    #[test]
+    fn of_two_points_on_one_spot_the_lower_worker_owns_and_the_other_stays_when_it_goes() {
+        let mut ring = ring(&[(1 << 63, 9), (1 << 63, 4)], 3);
+        for key in 0..100 {
+            let mut order = [0; 2];
+            assert_eq!((ring.owner(key), ring.preference(key, &mut order)), (Some(4), 2));
+            assert_eq!(order, [4, 9]);
+        }
+        assert!(ring.remove(4));
+        assert!((0..100).all(|key| ring.owner(key) == Some(9)), "its point is still there");
+    }
+
+    #[test]
+    fn a_key_looks_clockwise_and_round_the_end() {
+        let place = place_of(7, 0);
+        let ring = ring(&[(place.wrapping_add(5), 1), (place.wrapping_sub(1), 2), (place, 3)], 1);
+        let mut order = [0; 3];
+        assert_eq!(ring.preference(7, &mut order), 3);
+        assert_eq!(order, [3, 1, 2], "the point on the spot, the next, and last the one just passed");
+        assert_eq!(ring.owner(7), Some(3));
+    }
+
+    #[test]
+    fn the_nearest_of_all_probes_wins() {
+        let far = place_of(7, 0).wrapping_add(1000);
+        let near = place_of(7, 2).wrapping_add(3);
+        assert_eq!(ring(&[(far, 1), (near, 2)], 3).owner(7), Some(2));
+        assert_eq!(ring(&[(far, 1), (near, 2)], 1).owner(7), Some(1), "with one probe it is not seen");
+        assert_eq!(ring(&[], 3).preference(7, &mut [0; 4]), 0);
+    }
 }

@@ -1,10 +1,11 @@
 //! Where a key was last: it stays with that worker for a while, whoever its owner is by now.
 //!
-//! When workers come, owners change, and a key that is in use would leave the caches it has warmed. This table holds it
-//! where it was until it has not been used for the time given. The table is built like a processor's cache: a key has a
-//! set of sixteen places, and a new one takes the place that has run out or will run out first. So every call looks at
-//! sixteen places and no more, and nothing is allocated after the beginning. A table made for n keys has 2n places, or
-//! more up to a power of two; with n keys in use, one in a hundred or fewer is forgotten early.
+//! When workers come, owners change, and a key that is in use would leave the caches it has warmed. This
+//! table holds it where it was until it has not been used for the time given. The table is built like a
+//! processor's cache: a key has a set of sixteen places, and a new one takes the place that has run out or
+//! will run out first. So every call looks at sixteen places and no more, and nothing is allocated after the
+//! beginning. A table made for n keys has 2n places, or more up to a power of two; with n keys in use, one in
+//! a hundred or fewer is forgotten early.
 
 use super::hash::mix_two;
 use super::{Affinity, more_than_none, within};
@@ -32,7 +33,8 @@ pub struct Sticky {
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     key: u64,
-    /// The entry counts before this moment, and is a free place from then on. At first that is the beginning of time.
+    /// The entry counts before this moment, and is a free place from then on. At first that is the beginning
+    /// of time.
     until: Moment,
     worker: u32,
 }
@@ -68,8 +70,8 @@ impl Sticky {
         Ok(Self { places: vec![Entry::default(); sets * WAYS], life, counts: StickyCounts::default() })
     }
 
-    /// The worker for a key: the one it is with, or else its owner, with whom it stays from now on. Nobody if there are
-    /// no workers. True if it was with that worker before.
+    /// The worker for a key: the one it is with, or else its owner, with whom it stays from now on. Nobody if
+    /// there are no workers. True if it was with that worker before.
     pub fn route(&mut self, key: u64, owners: &Affinity, now: Moment) -> Option<(u32, bool)> {
         if let Some(worker) = self.find(key, now) {
             return Some((worker, true));

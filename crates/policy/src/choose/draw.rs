@@ -1,7 +1,8 @@
 //! Drawing at random: a small generator of integers that a seed repeats.
 //!
-//! It is SplitMix64, made for seeding and good enough to draw workers: one addition, two multiplications, and every
-//! seed is as good as another. It is the same on every machine, so a run can be repeated from its seed alone.
+//! It is SplitMix64, made for seeding and good enough to draw workers: one addition, two multiplications, and
+//! every seed is as good as another. It is the same on every machine, so a run can be repeated from its seed
+//! alone.
 
 /// An endless row of numbers that only the seed decides.
 #[derive(Clone, Debug)]

@@ -1,13 +1,14 @@
 //! `fair-share`: the worker that has had the least time lately, counting what waits for it.
 //!
-//! What a worker has had is its run time, of which half is forgotten in each half-life; what it is still to have is its
-//! tasks times how long they take. Both are nanoseconds, so they can be added. Forgetting goes by elapsed time: a worker
-//! with a thousand short tasks has had as much as one with a long task of the same length, and one long task is not held
-//! against a worker for ever.
+//! What a worker has had is its run time, of which half is forgotten in each half-life; what it is still to
+//! have is its tasks times how long they take. Both are nanoseconds, so they can be added. Forgetting goes by
+//! elapsed time: a worker with a thousand short tasks has had as much as one with a long task of the same
+//! length, and one long task is not held against a worker for ever.
 //!
-//! The run time is read off the worker's total, so nobody need report every task. What was not watched is taken to have
-//! passed evenly since the last look. A newcomer starts level with the worker that has had least, and not with
-//! nothing, or it would get everything until it has caught up. Every worker is looked at; equals take turns.
+//! The run time is read off the worker's total, so nobody need report every task. What was not watched is
+//! taken to have passed evenly since the last look. A worker that begins to take tasks starts level with the
+//! one that has had least, and not with nothing, or it would get everything until it has caught up. Every
+//! worker is looked at; equals take turns.
 
 use super::roster::Roster;
 use super::scan::{Smallest, round_from};
@@ -22,8 +23,8 @@ use core::time::Duration;
 const HALF_LIFE_MIN: Duration = Duration::from_millis(1);
 const HALF_LIFE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Time is let fade so often in a half-life, and not for every task. All fade alike, so the order among them does not
-/// depend on it; only against what waits, they may stand 0.3 per cent too high.
+/// Time is let fade so often in a half-life, and not for every task. All fade alike, so the order among them
+/// does not depend on it; only against what waits, they may stand 0.3 per cent too high.
 const FADINGS_PER_HALF_LIFE: u32 = 256;
 
 /// More than two years of work count as this, so that sums cannot overflow.
@@ -44,26 +45,19 @@ pub struct FairShare {
 /// The time a worker has had, and its total when that was added up.
 #[derive(Clone, Copy, Debug)]
 struct Tally {
-    /// What it has had less its total, around the end of the numbers if need be: added to the total of today, it gives
-    /// what the worker has had by today, which is all that is read for every task.
+    /// What it has had less its total, around the end of the numbers if need be: added to the total of today,
+    /// it gives what the worker has had by today, which is all that is read for every task.
     had_less_total: u64,
     total_ns: u64,
 }
 
 impl Tally {
-    /// Of a worker that has just come: no other has had so much.
-    const NEWCOMER: Self = Self { had_less_total: u64::MAX, total_ns: 0 };
-
-    fn is_new(self) -> bool {
-        self.had_by(self.total_ns) == u64::MAX
-    }
-
     fn new(had_ns: u64, total_ns: u64) -> Self {
         Self { had_less_total: had_ns.min(WORK_MAX).wrapping_sub(total_ns), total_ns }
     }
 
-    /// What it has had by the time its total is `total_ns`, without fading. A total that has shrunk gives more time
-    /// than there is, until it is added up again.
+    /// What it has had by the time its total is `total_ns`, without fading. A total that has shrunk gives
+    /// more time than there is, until it is added up again.
     fn had_by(self, total_ns: u64) -> u64 {
         self.had_less_total.wrapping_add(total_ns)
     }
@@ -115,7 +109,8 @@ impl FairShare {
         let fading = Fading::over(elapsed, self.half_life);
         let of_growth = fading.of_even_growth(elapsed, self.half_life);
         for (tally, total_ns) in self.tallies.notes_mut().iter_mut().zip(workers.run_total_ns()) {
-            // A total that has shrunk is that of another worker with the same number, and has grown from nothing.
+            // A total that has shrunk is that of another worker with the same number, and has grown from
+            // nothing.
             let grown = total_ns.checked_sub(tally.total_ns).unwrap_or(*total_ns);
             let grown = (u128::from(grown) * u128::from(of_growth)) >> 32;
             let had_ns = fading.of(tally.had_by(tally.total_ns)).saturating_add(grown as u64);
@@ -125,27 +120,26 @@ impl FairShare {
         self.usual_ns = usual_ns(workers.run_mean_ns());
     }
 
-    /// Newcomers have had as much as the worker that has had least, and nothing if all are new.
+    /// Those that have begun to take tasks have had as much as the worker that has had least; nothing, if all
+    /// are new.
     fn level(&mut self, workers: &Views) {
         let totals = workers.run_total_ns();
-        let known = self.tallies.notes().iter().enumerate();
-        let known = known.filter(|(at, tally)| !tally.is_new() && workers.takes_tasks(*at));
-        let least = known.map(|(at, tally)| tally.had_by(totals[at])).min().unwrap_or(0);
-        for (tally, total_ns) in self.tallies.notes_mut().iter_mut().zip(totals) {
-            if tally.is_new() {
-                *tally = Tally::new(least, *total_ns);
-            }
-        }
+        let crew = self.tallies.crew(workers.states());
+        let least = crew.map(|(at, tally)| tally.had_by(totals[at])).min().unwrap_or(0);
+        self.tallies.settle(workers.states(), |at| Tally::new(least, totals[at]));
     }
 
+    /// Brings what is known of the workers up to date.
     fn prepare(&mut self, workers: &Views, now: Moment) {
-        if self.tallies.align(workers.ids(), Tally::NEWCOMER) {
-            self.level(workers);
-        }
+        self.tallies.align(workers.ids(), Tally::new(0, 0));
         if now.since(self.tallied) >= self.half_life / FADINGS_PER_HALF_LIFE {
             self.tally(workers, now);
         } else if self.usual_ns.is_none() {
             self.usual_ns = usual_ns(workers.run_mean_ns());
+        }
+        // Last, since a newcomer is to be level with what is left and not with what has faded by now.
+        if !self.tallies.is_settled(workers.states()) {
+            self.level(workers);
         }
     }
 }
@@ -218,5 +212,24 @@ impl Choose for FairShare {
         self.tallies.clear();
         self.tallied = Moment::ZERO;
         self.usual_ns = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_half_life_that_cannot_work_is_refused_with_what_is_allowed() {
+        let day = Duration::from_secs(86_400);
+        let too_long = day + Duration::from_nanos(1);
+        for bad in [Duration::ZERO, Duration::from_micros(999), too_long, Duration::MAX] {
+            assert_eq!(FairShare::with_half_life(bad).expect_err("refused").expected, "1 ms to 1 day");
+        }
+        for good in [Duration::from_millis(1), day] {
+            assert_eq!(FairShare::with_half_life(good).map(|strategy| strategy.half_life), Ok(good));
+        }
+        let error = FairShare::with_half_life(Duration::ZERO).expect_err("refused").to_string();
+        assert_eq!(error, "fair_share.half_life: expected 1 ms to 1 day, got 0ns");
     }
 }

@@ -1,13 +1,14 @@
 //! `interleaved-weighted`: the shares of `weighted-round-robin`, with nobody's tasks in a row.
 //!
-//! Workers take turns in as many rounds as the heaviest one weighs. It comes in every round; one that weighs a third as
-//! much in every third, and so on: in round r a worker of weight w comes if r·w / heaviest passes a whole number there,
-//! as a line on squared paper passes into the next row. So in all the rounds together it comes exactly w times, evenly
-//! spread. Each worker's line begins at its own height, or all light ones would come in the same round.
+//! Workers take turns in as many rounds as the heaviest one weighs. It comes in every round; one that weighs
+//! a third as much in every third, and so on: in round r a worker of weight w comes if r·w / heaviest passes
+//! a whole number there, as a line on squared paper passes into the next row. So in all the rounds together
+//! it comes exactly w times, evenly spread. Each worker's line begins at its own height, or all light ones
+//! would come in the same round.
 //!
-//! The smooth weighted round-robin of web servers is a little smoother, but adds to a counter of every worker for every
-//! task. Here a round is gone through once, and the only state is the round and the place in it: a task costs as many
-//! looks as the heaviest worker is heavier than the average one.
+//! The smooth weighted round-robin of web servers is a little smoother, but adds to a counter of every worker
+//! for every task. Here a round is gone through once, and the only state is the round and the place in it: a
+//! task costs as many looks as the heaviest worker is heavier than the average one.
 
 use super::scan::next_taking;
 use super::{Choice, Choose, Reason};
@@ -52,12 +53,14 @@ impl InterleavedWeighted {
 
     /// How high a worker's line begins: below the first row to be reached.
     fn height(&self, id: u32) -> u32 {
-        /// Multiples of this share of 2^32 are spread evenly however many are taken: it is the golden section.
+        /// Multiples of this share of 2^32 are spread evenly however many are taken: it is the golden
+        /// section.
         const GOLDEN: u32 = 0x9E37_79B9;
         ((u64::from(id.wrapping_mul(GOLDEN)) * u64::from(self.heaviest)) >> 32) as u32
     }
 
-    /// Begins the next round. The heaviest that takes tasks comes in it, so if anybody does, the round is not empty.
+    /// Begins the next round. The heaviest that takes tasks comes in it, so if anybody does, the round is not
+    /// empty.
     fn next_round(&mut self, workers: &Views, now: Moment) {
         self.weights.measure(workers, now);
         let (mut heaviest, mut next) = (0, 0);

@@ -1,10 +1,10 @@
 //! `least-busy`: the fewest tasks running and waiting. The simplest strategy that looks at what workers do.
 //!
-//! Every worker is looked at, until one with nothing to do is found. The search begins after the worker that was
-//! chosen last, so that equals take turns and none becomes a hotspot.
+//! Every worker is looked at, until one with nothing to do is found. The search begins after the worker that
+//! was chosen last, so that equals take turns and none becomes a hotspot.
 //!
-//! Not here: its kin `least-used` and `least-utilised` (`least_used.rs`, `least_utilised.rs`), which must remember
-//! something of each worker.
+//! Not here: its kin `least-used` and `least-utilised` (`least_used.rs`, `least_utilised.rs`), which must
+//! remember something of each worker.
 
 use super::scan::{Smallest, round_from};
 use super::{Choice, Choose, Reason};

@@ -1,8 +1,8 @@
 //! `least-used`: the fewest tasks given, those that still run or wait among them.
 //!
-//! Tasks are counted when they are given and not when they end, or a burst would all go to the worker with the lowest
-//! count before the first task of it ends. A worker that joins a crew which has run thousands of tasks starts from the
-//! lowest count of the others, or it would get every task until it has caught up.
+//! Tasks are counted when they are given and not when they end, or a burst would all go to the worker with
+//! the lowest count before the first task of it ends. A worker that begins to take tasks when the others have
+//! run thousands starts from the lowest count of them, or it would get every task until it has caught up.
 //!
 //! Every worker is looked at. Equals take turns.
 
@@ -11,9 +11,6 @@ use super::scan::{Smallest, round_from};
 use super::{Choice, Choose, Reason};
 use crate::Moment;
 use crate::view::{Columns, TaskView, Views, WorkerView};
-
-/// The note of a worker that has just come.
-const NEW: u64 = u64::MAX;
 
 /// The worker that has been given the fewest tasks.
 #[derive(Clone, Debug, Default)]
@@ -32,17 +29,13 @@ impl LeastUsed {
         Self { next: 0, head_starts: Roster::new() }
     }
 
-    /// Gives newcomers the count of the worker with the lowest one, and nothing if all are new.
+    /// Makes those that have begun to take tasks level with the least used of the others. If there are none,
+    /// they are compared by what they have run.
     fn level(&mut self, workers: &Views) {
         let given = |at: usize| given(workers.completed()[at], workers.load()[at]);
-        let known = self.head_starts.notes().iter().enumerate();
-        let known = known.filter(|(at, start)| **start != NEW && workers.takes_tasks(*at));
-        let lowest = known.map(|(at, start)| given(at).wrapping_add(*start)).min().unwrap_or(0);
-        for (at, start) in self.head_starts.notes_mut().iter_mut().enumerate() {
-            if *start == NEW {
-                *start = lowest.saturating_sub(given(at));
-            }
-        }
+        let crew = self.head_starts.crew(workers.states());
+        let least = crew.map(|(at, start)| given(at).wrapping_add(*start)).min().unwrap_or(0);
+        self.head_starts.settle(workers.states(), |at| least.saturating_sub(given(at)));
     }
 }
 
@@ -61,7 +54,8 @@ impl Choose for LeastUsed {
     }
 
     fn choose(&mut self, workers: &Views, _task: &TaskView, _now: Moment) -> Option<Choice> {
-        if self.head_starts.align(workers.ids(), NEW) {
+        self.head_starts.align(workers.ids(), 0);
+        if !self.head_starts.is_settled(workers.states()) {
             self.level(workers);
         }
         let (completed, load, starts) = (workers.completed(), workers.load(), self.head_starts.notes());

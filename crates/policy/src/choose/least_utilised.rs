@@ -1,8 +1,8 @@
 //! `least-utilised`: the smallest busy share of the last while; in Node, of the event loop.
 //!
-//! Such a figure is measured now and then, and a burst fits between two measurements: by the figure alone all of it
-//! would go to one worker. So every task that a worker has been given since its figure last moved counts as
-//! [`UTILISATION_PER_TASK`] more.
+//! Such a figure is measured now and then, and a burst fits between two measurements: by the figure alone all
+//! of it would go to one worker. So every task that a worker has been given since its figure last moved
+//! counts as [`UTILISATION_PER_TASK`] more.
 //!
 //! Every worker is looked at. Equals take turns.
 

@@ -1,11 +1,11 @@
 //! `power-of-two`: two workers drawn at random, and the less loaded of them.
 //!
-//! The second draw is what matters: it brings the longest queue down from the order of log n to that of log log n, for
-//! a cost that does not depend on the number of workers. And since two submitters with the same picture draw different
-//! workers, they do not all run to the same one.
+//! The second draw is what matters: it brings the longest queue down from the order of log n to that of log
+//! log n, for a cost that does not depend on the number of workers. And since two submitters with the same
+//! picture draw different workers, they do not all run to the same one.
 //!
-//! A few draws find a pair where most workers take tasks; after that those that do are counted, so that nobody who
-//! takes tasks is missed and each pair has the same chance.
+//! A few draws find a pair where most workers take tasks; after that those that do are counted, so that
+//! nobody who takes tasks is missed and each pair has the same chance.
 
 use super::draw::Draws;
 use super::scan::{count_taking, nth_taking};

@@ -1,7 +1,8 @@
-//! `random`: any worker that takes tasks, drawn from a seed. The baseline that other strategies are measured against.
+//! `random`: any worker that takes tasks, drawn from a seed. The baseline that other strategies are measured
+//! against.
 //!
-//! A few draws find one where most workers take tasks; after that those that do are counted, so that nobody who takes
-//! tasks is missed and each has the same chance.
+//! A few draws find one where most workers take tasks; after that those that do are counted, so that nobody
+//! who takes tasks is missed and each has the same chance.
 
 use super::draw::Draws;
 use super::scan::{count_taking, nth_taking};

@@ -1,12 +1,15 @@
 //! What a strategy remembers of each worker, in the order of the picture.
 //!
-//! With the notes in the same order as the columns, a strategy goes through both side by side and looks nothing up.
-//! When the picture has changed, the notes are put in its order again, and a worker that is new finds a blank note.
+//! With the notes in the same order as the columns, a strategy goes through both side by side and looks
+//! nothing up. When the picture has changed, the notes are put in its order again, and a worker that is new
+//! finds a blank note. The roster also knows who belongs to the crew, that is, takes tasks: one that joins
+//! may have to be made level with it.
 //!
 //! Notes need memory, and choosing may not allocate. So memory is taken when a worker is announced
-//! ([`Roster::expect_one`]). A picture with more workers than were announced is no error: the last of them have no
-//! notes, and the strategy does without.
+//! ([`Roster::expect_one`]). A picture with more workers than were announced is no error: the last of them
+//! have no notes, and the strategy does without.
 
+use crate::view::WorkerState;
 use alloc::vec::Vec;
 
 /// A note for each worker, in the order of the picture; perhaps none for the last of them.
@@ -14,13 +17,15 @@ use alloc::vec::Vec;
 pub(crate) struct Roster<T> {
     ids: Vec<u32>,
     notes: Vec<T>,
+    /// Whether each took tasks when [`Roster::settle`] was last called.
+    in_crew: Vec<bool>,
     /// So many workers were announced and have not gone.
     expected: usize,
 }
 
 impl<T: Copy> Roster<T> {
     pub(crate) const fn new() -> Self {
-        Self { ids: Vec::new(), notes: Vec::new(), expected: 0 }
+        Self { ids: Vec::new(), notes: Vec::new(), in_crew: Vec::new(), expected: 0 }
     }
 
     /// A worker has come: makes room for its note.
@@ -29,6 +34,7 @@ impl<T: Copy> Roster<T> {
         let more = self.expected.saturating_sub(self.ids.len());
         self.ids.reserve(more);
         self.notes.reserve(more);
+        self.in_crew.reserve(more);
     }
 
     /// A worker has gone: drops its note, and keeps the others in order.
@@ -37,6 +43,7 @@ impl<T: Copy> Roster<T> {
         if let Some(at) = self.ids.iter().position(|known| *known == id) {
             self.ids.remove(at);
             self.notes.remove(at);
+            self.in_crew.remove(at);
         }
     }
 
@@ -44,11 +51,12 @@ impl<T: Copy> Roster<T> {
     pub(crate) fn clear(&mut self) {
         self.ids.clear();
         self.notes.clear();
+        self.in_crew.clear();
         self.expected = 0;
     }
 
-    /// Brings the notes into the order of `ids`, with a blank one for each worker that is new. Says whether anything
-    /// has changed. Quick if not; else every worker that stands elsewhere is looked for.
+    /// Brings the notes into the order of `ids`, with a blank one for each worker that is new. Says whether
+    /// anything has changed. Quick if not; else every worker that stands elsewhere is looked for.
     pub(crate) fn align(&mut self, ids: &[u32], blank: T) -> bool {
         // More workers than there is room for: those that have notes are the first ones.
         let with_notes = ids.len().min(self.room());
@@ -60,6 +68,7 @@ impl<T: Copy> Roster<T> {
         }
         self.ids.truncate(with_notes);
         self.notes.truncate(with_notes);
+        self.in_crew.truncate(with_notes);
         true
     }
 
@@ -78,8 +87,31 @@ impl<T: Copy> Roster<T> {
         if *self.ids.get(at)? == id { self.notes.get(at) } else { None }
     }
 
+    /// Whether those that take tasks now, and nobody else, did so when the crew was last settled.
+    pub(crate) fn is_settled(&self, states: &[WorkerState]) -> bool {
+        let differ = |(was, state): (&bool, &WorkerState)| *was != state.takes_tasks();
+        !self.in_crew.iter().zip(states).fold(false, |any, pair| any | differ(pair))
+    }
+
+    /// The places and notes of those that took tasks when the crew was last settled, and still do.
+    pub(crate) fn crew<'a>(&'a self, states: &'a [WorkerState]) -> impl Iterator<Item = (usize, &'a T)> {
+        let all = self.notes.iter().zip(&self.in_crew).zip(states).enumerate();
+        all.filter(|(_, ((_, was), state))| **was && state.takes_tasks())
+            .map(|(at, ((note, _), _))| (at, note))
+    }
+
+    /// Makes those that take tasks the crew, and writes the note of each that joins it.
+    pub(crate) fn settle(&mut self, states: &[WorkerState], mut join: impl FnMut(usize) -> T) {
+        for (at, state) in states.iter().enumerate().take(self.notes.len()) {
+            if state.takes_tasks() && !self.in_crew[at] {
+                self.notes[at] = join(at);
+            }
+            self.in_crew[at] = state.takes_tasks();
+        }
+    }
+
     fn room(&self) -> usize {
-        self.ids.capacity().min(self.notes.capacity())
+        self.ids.capacity().min(self.notes.capacity()).min(self.in_crew.capacity())
     }
 
     /// Puts the note of `id` at `at`; everybody before stands right already.
@@ -90,17 +122,21 @@ impl<T: Copy> Roster<T> {
             None if self.ids.len() < self.room() => {
                 self.ids.push(id);
                 self.notes.push(blank);
+                self.in_crew.push(false);
                 self.ids.len() - 1
             }
-            // There is no room for one more, so whoever stands here has gone, or will be new when its turn comes.
+            // There is no room for one more, so whoever stands here has gone, or will be new when its turn
+            // comes.
             None => {
                 self.ids[at] = id;
                 self.notes[at] = blank;
+                self.in_crew[at] = false;
                 at
             }
         };
         self.ids.swap(at, from);
         self.notes.swap(at, from);
+        self.in_crew.swap(at, from);
     }
 }
 
@@ -135,6 +171,23 @@ mod tests {
         assert!(!roster.align(&[5, 2], 0), "the one that was reported gone left the others in order");
         assert_eq!(roster.note(1, 2), Some(&20));
         assert_eq!(roster.note(1, 5), None);
+    }
+
+    #[test]
+    fn whoever_begins_to_take_tasks_joins_the_crew_and_nobody_else() {
+        use WorkerState::{Busy, Cold, Ready, Terminating};
+        let mut roster = announced(3);
+        roster.align(&[1, 2, 3], 0);
+        roster.settle(&[Ready, Cold, Busy], |at| at as u32 + 10);
+        assert_eq!(roster.notes(), [10, 0, 12], "a cold worker is no part of the crew yet");
+        assert!(roster.is_settled(&[Busy, Cold, Ready]), "to be busy or not makes no difference");
+        let now = [Terminating, Ready, Busy];
+        assert!(!roster.is_settled(&now));
+        assert!(roster.crew(&now).eq([(2, &12)]), "one has left, one has not joined yet");
+        roster.settle(&now, |at| at as u32 + 20);
+        assert_eq!(roster.notes(), [10, 21, 12]);
+        roster.align(&[2, 4, 3], 0);
+        assert!(roster.crew(&[Ready; 3]).eq([(0, &21), (2, &12)]), "a newcomer has not joined either");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! `round-robin`: one after the other, whatever they do.
 //!
-//! The cheapest strategy, and an even one when tasks are alike. A worker that takes no tasks is passed over; with
-//! nobody to pass over the cost does not depend on the number of workers. Where the last turn ended is a place and not
-//! a worker, so it is brought back into the picture first: there may be fewer workers than there were.
+//! The cheapest strategy, and an even one when tasks are alike. A worker that takes no tasks is passed over;
+//! with nobody to pass over the cost does not depend on the number of workers. Where the last turn ended is a
+//! place and not a worker, so it is brought back into the picture first: there may be fewer workers than
+//! there were.
 
 use super::scan::first_taking;
 use super::{Choice, Choose, Reason};

@@ -1,9 +1,10 @@
-//! How a strategy goes through the columns: the first worker that takes tasks, and the smallest key among those.
+//! How a strategy goes through the columns: the first worker that takes tasks, and the smallest key among
+//! those.
 //!
-//! Both begin at a place of the caller's choice and go once round, so that equals take turns. States are a byte each and
-//! are looked at in chunks without a branch for each worker, which the compiler turns into vector instructions. Keys are
-//! mostly 64 bits wide, for which common machines have no vector comparison: there a branch that is seldom taken is
-//! faster, and needs nothing written down.
+//! Both begin at a place of the caller's choice and go once round, so that equals take turns. States are a
+//! byte each and are looked at in chunks without a branch for each worker, which the compiler turns into
+//! vector instructions. Keys are mostly 64 bits wide, for which common machines have no vector comparison:
+//! there a branch that is seldom taken is faster, and needs nothing written down.
 //!
 //! Not here: which keys, and where to begin (the strategies).
 
@@ -87,7 +88,8 @@ pub(super) fn round_from(start: usize, len: usize, cut: usize) -> [Range<usize>;
     [start..middle, middle..len, 0..early, early..start]
 }
 
-/// The search for the smallest key among the workers that take tasks; of equals it finds the one it sees first.
+/// The search for the smallest key among the workers that take tasks; of equals it finds the one it sees
+/// first.
 pub(super) struct Smallest<'a, K> {
     states: &'a [WorkerState],
     best: K,
@@ -99,7 +101,8 @@ impl<'a, K: Key> Smallest<'a, K> {
         Self { states, best: K::HIGHEST, at: None }
     }
 
-    /// Looks at some workers and their keys. Does nothing once a worker with the lowest key there can be is found.
+    /// Looks at some workers and their keys. Does nothing once a worker with the lowest key there can be is
+    /// found.
     pub(super) fn look(&mut self, places: Range<usize>, keys: impl Iterator<Item = K>) {
         if self.best == K::LOWEST {
             return;

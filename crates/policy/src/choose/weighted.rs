@@ -1,8 +1,9 @@
 //! `weighted-round-robin`: workers take turns, and a turn is as many tasks in a row as the worker weighs.
 //!
-//! Tasks in a row keep a worker's data warm, at the price of a queue that comes in bursts; where that matters,
-//! `interleaved-weighted` gives the same shares without them. Weights are measured again once a round, so the cost for
-//! a task does not depend on the number of workers, though that of the first in a round does.
+//! Tasks in a row keep a worker's data warm, at the price of a queue that comes in bursts; where that
+//! matters, `interleaved-weighted` gives the same shares without them. Weights are measured again once a
+//! round, so the cost for a task does not depend on the number of workers, though that of the first in a
+//! round does.
 //!
 //! Not here: what a worker weighs (`weights.rs`).
 

@@ -1,6 +1,7 @@
 //! Why the number of workers changes or does not, and what a pool publishes when it does.
 //!
-//! Loads are in thousandths of a task for each worker, since that is what was compared; they are printed as written.
+//! Loads are in thousandths of a task for each worker, since that is what was compared; they are printed as
+//! written.
 
 use crate::Moment;
 use core::fmt;

@@ -1,7 +1,7 @@
 //! When and how the number of workers may change, and whether that makes sense.
 //!
-//! Thresholds are written as fractions and compared as whole thousandths: converted once, here, so that no decision
-//! hangs on how a machine rounds.
+//! Thresholds are written as fractions and compared as whole thousandths: converted once, here, so that no
+//! decision hangs on how a machine rounds.
 
 use crate::BadSetting;
 use alloc::string::ToString;
@@ -18,7 +18,8 @@ pub struct ScaleSettings {
     pub workers_min: u32,
     /// The most workers: 1 or more. Default 8.
     pub workers_max: u32,
-    /// Tasks running and waiting for each worker, from which on there should be more: 0.001 to 1000000. Default 2.
+    /// Tasks running and waiting for each worker, from which on there should be more: 0.001 to 1000000.
+    /// Default 2.
     pub scale_up_threshold: f64,
     /// Tasks running and waiting for each worker, up to which there may be fewer: from 0.001, and below
     /// `scale_up_threshold`. Default 0.5.
@@ -41,14 +42,15 @@ pub struct ScaleSettings {
     pub interval: Duration,
 }
 
-/// How to look ahead: so many workers will be needed as tasks will come in a second, if they go on as they do, times
-/// how long a task runs.
+/// How to look ahead: so many workers will be needed as tasks will come in a second, if they go on as they
+/// do, times how long a task runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Predict {
-    /// How far to look ahead: more than 0. About as long as a new worker takes to be of use, and a sample or two.
-    /// Default 10 s.
+    /// How far to look ahead: more than 0. About as long as a new worker takes to be of use, and a sample or
+    /// two. Default 10 s.
     pub horizon: Duration,
-    /// After how long a past rate of arrivals counts half as much as the present one: more than 0. Default 10 s.
+    /// After how long a past rate of arrivals counts half as much as the present one: more than 0. Shorter
+    /// follows a climb sooner, and chance too. Default 3 s.
     pub half_life: Duration,
     /// Which share of their time workers should be busy: 0.01 to 1. Default 0.8.
     pub utilisation: f64,
@@ -75,7 +77,7 @@ impl Default for ScaleSettings {
 
 impl Default for Predict {
     fn default() -> Self {
-        Self { horizon: Duration::from_secs(10), half_life: Duration::from_secs(10), utilisation: 0.8 }
+        Self { horizon: Duration::from_secs(10), half_life: Duration::from_secs(3), utilisation: 0.8 }
     }
 }
 

@@ -1,11 +1,13 @@
 //! How many tasks will come: the rate of arrivals and how it changes, both smoothed over time.
 //!
-//! This is Holt's method for samples at any distance. The rate that was expected, from the last one and its slope, and
-//! the rate that was measured are mixed; how much the expected one counts halves with every half-life that passes. The
-//! slope is smoothed alike, over twice the time, so that it does not follow every jump. On a steady climb it neither
-//! lags nor overshoots, which a plain moving average would: that is what makes it fit to look ahead.
+//! This is Holt's method for samples at any distance. The rate that was expected, from the last one and its
+//! slope, and the rate that was measured are mixed; how much the expected one counts halves with every
+//! half-life that passes. The slope is smoothed alike, over twice the time, so that it does not follow every
+//! jump. On a steady climb it neither lags nor overshoots, which a plain moving average would: that is what
+//! makes it fit to look ahead.
 //!
-//! Rates are in millionths of a task a second, and slopes in such rates a second: whole numbers, alike everywhere.
+//! Rates are in millionths of a task a second, and slopes in such rates a second: whole numbers, alike
+//! everywhere.
 
 use crate::Moment;
 use crate::decay::Fading;
@@ -55,8 +57,8 @@ impl Trend {
         self.rate = Some(mixed);
     }
 
-    /// How many workers it will take after `horizon`, if each is to be busy for `utilisation` thousandths of its time;
-    /// 0 if nothing is known.
+    /// How many workers it will take after `horizon`, if each is to be busy for `utilisation` thousandths of
+    /// its time; 0 if nothing is known.
     pub(super) fn workers_needed(&self, horizon: Duration, run_mean_ns: u64, utilisation: u64) -> u32 {
         let Some(rate) = self.rate else { return 0 };
         let horizon_ns = i128::from(u64::try_from(horizon.as_nanos()).unwrap_or(u64::MAX));
@@ -79,4 +81,72 @@ fn mix(old: i64, new: i64, fading: Fading) -> i64 {
 fn narrow(number: i128) -> i64 {
     let fits = number.clamp(i64::MIN.into(), i64::MAX.into());
     i64::try_from(fits).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HALF_LIFE: Duration = Duration::from_secs(3);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A trend of one sample a second, at these rates.
+    fn of_rates(rates: impl Iterator<Item = u64>) -> Trend {
+        let mut trend = Trend::default();
+        let (mut total, mut now) = (0, Moment::ZERO);
+        trend.observe(total, now, HALF_LIFE);
+        for rate in rates {
+            (total, now) = (total + rate, now + SECOND);
+            trend.observe(total, now, HALF_LIFE);
+        }
+        trend
+    }
+
+    fn needed(trend: &Trend, horizon: Duration) -> u32 {
+        // A task of one second and workers that may be busy all the time: as many workers as tasks a second.
+        trend.workers_needed(horizon, 1_000_000_000, 1000)
+    }
+
+    #[test]
+    fn a_steady_rate_is_found_at_once_and_foretold_as_it_is() {
+        for samples in [1, 2, 50] {
+            assert_eq!(needed(&of_rates((0..samples).map(|_| 25)), 60 * SECOND), 25);
+        }
+    }
+
+    #[test]
+    fn a_steady_climb_is_foretold_without_lag() {
+        let trend = of_rates((0..200).map(|second| 10 + 2 * second));
+        // At the end 408 a second come; 20 seconds later it will be 448.
+        assert!((407..=409).contains(&needed(&trend, Duration::ZERO)));
+        assert!((447..=450).contains(&needed(&trend, 20 * SECOND)));
+    }
+
+    #[test]
+    fn a_fall_is_foretold_and_ends_at_nothing() {
+        let trend = of_rates((0..100).map(|second| 500 - 5 * second));
+        assert!(needed(&trend, SECOND) < 10);
+        assert_eq!(needed(&trend, 60 * SECOND), 0, "there is no rate below nothing");
+    }
+
+    #[test]
+    fn without_two_samples_or_a_run_time_nothing_is_foretold() {
+        assert_eq!(needed(&Trend::default(), SECOND), 0);
+        assert_eq!(needed(&of_rates(core::iter::empty()), SECOND), 0);
+        assert_eq!(of_rates([9, 9].into_iter()).workers_needed(SECOND, 0, 800), 0);
+    }
+
+    #[test]
+    fn the_largest_numbers_do_not_overflow() {
+        let mut trend = Trend::default();
+        for (nanos, total) in [(0, 0), (1, u64::MAX / 2), (2, u64::MAX), (3, u64::MAX)] {
+            trend.observe(total, Moment::from_nanos(nanos), Duration::from_nanos(1));
+        }
+        let _ = trend.workers_needed(Duration::MAX, u64::MAX, 1);
+        let mut trend = Trend::default();
+        trend.observe(0, Moment::ZERO, Duration::MAX);
+        trend.observe(u64::MAX, Moment::from_nanos(1), Duration::MAX);
+        trend.observe(u64::MAX, Moment::from_nanos(u64::MAX), Duration::MAX);
+        assert!(trend.workers_needed(Duration::ZERO, u64::MAX, 1) > 0);
+    }
 }

@@ -3,8 +3,7 @@
 //! [`Running`] and [`Closing`] are made where the state word was changed to say so, and nowhere else, so to hold one
 //! is to own the body. Neither outlives the call that made it.
 
-use super::TaskRef;
-use crate::futures::NOT_NOTED;
+use super::{NOT_NOTED, TaskRef};
 use crate::job::{Job, Turn};
 use crate::state::{Suspended, Verdict};
 use crate::task::Task;

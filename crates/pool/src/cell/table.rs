@@ -3,8 +3,7 @@
 //! Everything that knows what a cell is made of is here: making it, touching its body, asking its schedule, freeing
 //! it. The others know its header, and that it is of the type its table was made for.
 
-use super::{Claim, Details, Extras, Header, TaskRef};
-use crate::futures::NOT_NOTED;
+use super::{Claim, Details, Extras, Header, NOT_NOTED, TaskRef};
 use crate::heir::Heir;
 use crate::job::Job;
 use crate::options::Priority;

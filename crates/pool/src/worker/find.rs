@@ -65,6 +65,8 @@ impl Worker {
         }
         if let Some(assigned) = self.seat.assigned()
             && !assigned.seems_empty()
+            // What is urgent waits in its lane, whatever was given to this worker.
+            && !self.shared.lanes.anything_urgent()
             && let Ok(claimed) = assigned.try_claim()
         {
             return Some(found(claimed.take()));

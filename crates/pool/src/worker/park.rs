@@ -139,7 +139,7 @@ impl Worker {
             return wait(None);
         }
         let may_begin = self.may_go_deeper() && !self.shared.calls_worker(self.number);
-        let anything = || self.find(|task| task).or_else(|| self.rob()).or_else(|| self.rob_mail());
+        let anything = || self.find(|task| task).or_else(|| self.rob()).or_else(|| self.rob_mail(|_| true));
         let task = if may_begin { anything() } else { None };
         match task {
             Some(task) => self.run_inside(task),
@@ -153,8 +153,23 @@ impl Worker {
         impl Drop for Before<'_> {
             fn drop(&mut self) {
                 self.0.standing.set(self.1);
+                if self.1 == Standing::No {
+                    self.0.show_standing(false);
+                }
             }
         }
+        if self.standing.get() == Standing::No {
+            self.show_standing(true);
+        }
         Before(self, self.standing.replace(standing))
+    }
+
+    /// Lets the others know whether they may take what waits here.
+    fn show_standing(&self, stands_still: bool) {
+        self.seat.presence.set_standing(stands_still);
+        self.shared.choosing.worker_stands(self.number, stands_still);
+        if stands_still && !self.seat.is_empty() {
+            self.shared.sleep.work_came();
+        }
     }
 }

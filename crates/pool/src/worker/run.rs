@@ -5,10 +5,10 @@
 
 use super::Worker;
 use crate::counters::bump;
-use crate::task::Task;
+use crate::task::{Ran, Task};
 use crate::token;
+use crate::why::{self, Placed};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 /// So many tasks deep a submitter may run its task in place; beyond, a full pool refuses.
 pub(crate) const IN_PLACE_DEPTH_MAX: u32 = 16;
@@ -28,15 +28,22 @@ impl Worker {
         self.counters().busy.store(0, Relaxed);
     }
 
-    /// Runs a task and notes how long it took, for the strategy.
+    /// Runs a task and notes how long that took, for the strategy.
     #[cold]
     fn run_timed(&self, task: Task) {
-        let shared = &self.shared;
-        self.seat.pace.begin(shared.now().as_nanos());
-        self.run_and_count(task);
-        let now = shared.now();
-        let ran = Duration::from_nanos(self.seat.pace.end(now.as_nanos()));
-        shared.choosing.task_done(self.number, ran, now);
+        self.seat.pace.begin(self.shared.now().as_nanos());
+        self.run_and_tell(task);
+        self.seat.pace.end(self.shared.now().as_nanos());
+    }
+
+    /// Runs a task, and tells the strategy if it has come to its end.
+    #[cold]
+    fn run_and_tell(&self, task: Task) {
+        let began = self.shared.now();
+        if self.run_and_count(task).has_ended() {
+            let now = self.shared.now();
+            self.shared.choosing.task_done(self.number, now.since(began), now);
+        }
     }
 
     /// Runs a task inside another, which waits for something meanwhile. It is none of that one's business whether
@@ -44,7 +51,11 @@ impl Worker {
     pub(crate) fn run_inside(&self, task: Task) {
         let _alone = token::leave();
         self.depth.set(self.depth.get() + 1);
-        self.run_and_count(task);
+        if self.shared.choosing.is_timed() {
+            self.run_and_tell(task);
+        } else {
+            self.run_and_count(task);
+        }
         self.depth.set(self.depth.get() - 1);
     }
 
@@ -59,10 +70,12 @@ impl Worker {
     }
 
     #[inline(always)]
-    fn run_and_count(&self, task: Task) {
-        if let Some(ending) = task.run().ending() {
+    fn run_and_count(&self, task: Task) -> Ran {
+        let ran = task.run();
+        if let Some(ending) = ran.ending() {
             self.counters().ended(ending);
         }
+        ran
     }
 
     /// Runs a task that no queue had room for, unless too many are on this stack already.
@@ -72,6 +85,7 @@ impl Worker {
         }
         bump(&self.counters().ran_in_place, 1);
         self.run_inside(task);
+        why::note(Placed::RunByCaller);
         Ok(())
     }
 }

@@ -1,15 +1,17 @@
 //! How a worker that has nothing to do takes tasks from others.
 //!
-//! Whom to rob, and of how much, is decided by `millpond_policy::steal` from a picture of all seats; here the picture is
-//! taken and the robbery done. The oldest tasks go, and keep their order. Tasks with an affinity key are left to their
+//! Whom to rob, and of how much, is decided by `millpond_policy::steal` from a picture of all seats; here the picture
+//! is taken and the robbery done. The oldest tasks go, and keep their order. Tasks with an affinity key are left to their
 //! worker: only when this one has slept for [`steal_after`](millpond_policy::affinity::AffinitySettings) and they still
-//! wait does it take one.
+//! wait does it take one. What waits at a worker that stands still or has left is for everybody, even if stealing is
+//! off: nobody else would come to it.
 //!
 //! A busy worker takes a single task of another now and then, in case it waits behind a worker that stands still.
 
 use super::Worker;
 use crate::counters::bump;
 use crate::events::EventKind;
+use crate::seat::Seat;
 use crate::task::Task;
 use millpond_policy::steal::Thief;
 use millpond_policy::view::{Views, WorkerView};
@@ -50,11 +52,11 @@ impl Worker {
         if let Some(fork) = self.shared.forks.pop() {
             return Some(fork);
         }
-        if !self.shared.config.stealing.enabled {
-            return None;
-        }
-        let robbed = self.rob_as_planned();
-        if robbed.is_none() && self.has_waited_for_mail.get() { self.rob_mail() } else { robbed }
+        let steals = self.shared.config.stealing.enabled;
+        let robbed = if steals { self.rob_as_planned() } else { None };
+        robbed
+            .or_else(|| self.rob_mail(|seat| seat.presence.is_open()))
+            .or_else(|| if steals && self.has_waited_for_mail.get() { self.rob_mail(|_| true) } else { None })
     }
 
     fn rob_as_planned(&self) -> Option<Task> {
@@ -108,26 +110,37 @@ impl Worker {
         Some((task, taken))
     }
 
-    /// A task with a key of another worker.
-    pub(super) fn rob_mail(&self) -> Option<Task> {
+    /// Any task of another worker of those that may be robbed, also one with a key.
+    pub(super) fn rob_mail(&self, may_be_robbed: impl Fn(&Seat) -> bool) -> Option<Task> {
         let seats = self.shared.seats_used();
         let first = self.next_random() as usize % seats.max(1);
         let others = (first..seats).chain(0..first).filter(|&victim| victim != self.number);
-        let task = others
-            .map(|victim| &self.shared.seat(victim).inbox)
-            .find_map(|inbox| if inbox.is_empty() { None } else { inbox.try_dequeue().ok() })?;
+        let mut victims = others.map(|victim| self.shared.seat(victim));
+        let robbed = victims.find(|seat| !seat.is_empty() && may_be_robbed(seat))?;
+        self.take_from(robbed)
+    }
+
+    fn take_from(&self, seat: &Seat) -> Option<Task> {
+        let task = seat.take_stealable().or_else(|| {
+            let keyed = seat.inbox.try_dequeue().ok()?;
+            self.shared.affinity.counts.moved.fetch_add(1, Relaxed);
+            Some(keyed)
+        })?;
         bump(&self.counters().stolen, 1);
-        self.shared.affinity.counts.moved.fetch_add(1, Relaxed);
         Some(task)
     }
 
     /// One task of another worker, which may stand still: more would only be carried to and fro between the busy.
     pub(super) fn rob_one(&self) -> Option<Task> {
         let victim = self.next_random() as usize % self.shared.seats_used().max(1);
-        if victim == self.number || !self.shared.config.stealing.enabled {
+        if victim == self.number {
             return None;
         }
-        let task = self.shared.seat(victim).take_one()?;
+        let seat = self.shared.seat(victim);
+        if seat.presence.is_open() {
+            return self.take_from(seat);
+        }
+        let task = if self.shared.config.stealing.enabled { seat.take_stealable() } else { None }?;
         bump(&self.counters().stolen, 1);
         Some(task)
     }

@@ -1,4 +1,6 @@
 //! What must hold for every run: each task is accounted for, a seed repeats its run, and bad ends are told.
+//!
+//! These are promises about single runs, exact where they can be; what is true only on average is in `theory.rs`.
 
 use millpond_policy::Moment;
 use millpond_policy::choose::{Choice, Choose, Reason};
@@ -6,8 +8,8 @@ use millpond_policy::scale::ScaleSettings;
 use millpond_policy::steal::StealSettings;
 use millpond_policy::view::{Columns, TaskView, Views};
 use millpond_sim::{
-    Arrivals, Scenario, Service, SimError, Trace, Unwatched, Watch, simulate, simulate_watched, simulate_with,
-    strategies,
+    Arrivals, Scenario, Service, SimError, Trace, Unwatched, Watch, simulate, simulate_watched,
+    simulate_with, strategies,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -85,7 +87,8 @@ fn the_same_seed_gives_the_same_outcome_and_another_another() {
 #[test]
 fn a_seed_means_the_same_run_on_every_machine_and_in_every_release() {
     let outcome = simulate(&scenario()).unwrap();
-    let heavy = simulate(&Scenario { service: Service::HeavyTail, arrivals: bursts(), ..scenario() }).unwrap();
+    let heavy =
+        simulate(&Scenario { service: Service::HeavyTail, arrivals: bursts(), ..scenario() }).unwrap();
     assert_eq!((outcome.simulated.as_nanos(), outcome.waits.max()), (2_770_354_463, Some(10_174_318)));
     assert_eq!((heavy.simulated.as_nanos(), heavy.waits.max()), (2_818_120_068, Some(1_096_335_299)));
 }
@@ -120,7 +123,8 @@ fn the_rougher_the_arrivals_the_longer_the_wait() {
         simulate(&scenario).unwrap().wait_mean_ns
     };
     let diurnal = Arrivals::Diurnal { period: Duration::from_secs(2), swing: 0.8 };
-    let (even, poisson, day, burst) = (wait(Arrivals::Even), wait(Arrivals::Poisson), wait(diurnal), wait(bursts()));
+    let (even, poisson, day, burst) =
+        (wait(Arrivals::Even), wait(Arrivals::Poisson), wait(diurnal), wait(bursts()));
     assert!(1.5 * even < poisson && 3.0 * poisson < day && day < burst, "{even} {poisson} {day} {burst}");
 }
 

@@ -43,6 +43,7 @@ struct Replay {
     /// How many workers there should be at the next look.
     workers: u32,
     peak: u32,
+    arrivals: u64,
 }
 
 impl Watch for Replay {
@@ -51,6 +52,9 @@ impl Watch for Replay {
         assert_eq!(now.as_nanos(), self.looks * 20_000_000, "it looks at its interval");
         assert_eq!(load.workers, self.workers, "the last decision was carried out, and nothing else was");
         assert_eq!(*decision, self.policy.decide(load, now));
+        assert!(load.arrivals_total >= self.arrivals.max(load.waiting + load.running));
+        self.arrivals = load.arrivals_total;
+        assert_eq!(load.waiting > 0, load.oldest_wait > Duration::ZERO);
         match *decision {
             Decision::Stay(_) => {}
             Decision::Up { to, .. } => (self.ups, self.workers) = (self.ups + 1, to),
@@ -64,7 +68,7 @@ impl Watch for Replay {
 fn the_crew_grows_and_shrinks_as_the_pure_policy_says() {
     for strategy in ["shared", "least-busy", "fair-share", "power-of-two"] {
         let policy = Scaler::new(settings()).unwrap();
-        let mut replay = Replay { policy, looks: 0, ups: 0, downs: 0, workers: 8, peak: 8 };
+        let mut replay = Replay { policy, looks: 0, ups: 0, downs: 0, workers: 8, peak: 8, arrivals: 0 };
         let outcome = simulate_watched(&scenario(strategy), &mut replay).unwrap();
         assert_eq!((outcome.scale_ups, outcome.scale_downs), (replay.ups, replay.downs), "{strategy}");
         assert_eq!((outcome.workers_end, outcome.workers_peak), (replay.workers, replay.peak), "{strategy}");
@@ -87,4 +91,20 @@ fn a_crew_that_may_grow_waits_less_than_one_that_may_not() {
     let fixed = simulate(&Scenario { scaling: None, ..scenario("shared") }).unwrap();
     assert!(3.0 * scaled.wait_mean_ns < fixed.wait_mean_ns, "{} {}", scaled.wait_mean_ns, fixed.wait_mean_ns);
     assert_eq!((fixed.scale_ups, fixed.scale_downs, fixed.workers_peak), (0, 0, 8));
+}
+
+#[test]
+fn what_waits_for_a_worker_that_must_go_is_passed_on() {
+    let scaling = Some(ScaleSettings { workers_max: 4, ..settings() });
+    for strategy in ["random", "round-robin", "least-used", "fair-share"] {
+        // Too much to do, so that at the first look tasks wait for each of the twenty workers.
+        let scenario = Scenario { workers: 20, load: 1.5, tasks: 5_000, scaling, ..scenario(strategy) };
+        let outcome = simulate(&scenario).unwrap();
+        assert_eq!(
+            (outcome.scale_downs, outcome.workers_peak, outcome.workers_end),
+            (1, 20, 4),
+            "{strategy}"
+        );
+        assert!(outcome.wait_mean_ns > 100e6, "{strategy}: four must do what was for twenty");
+    }
 }

@@ -39,7 +39,10 @@ fn sizes_and_cooldowns_move_more_or_fewer_tasks_and_none_is_left_behind() {
     let half = run(StealSize::Half, Duration::ZERO);
     assert!(half.stolen > half.robberies && half.robberies < one.robberies);
     let calm = run(StealSize::Half, Duration::from_secs(3600));
-    assert!(calm.stolen * half.robberies < half.stolen * calm.robberies, "smaller robberies while it cools down");
+    assert!(
+        calm.stolen * half.robberies < half.stolen * calm.robberies,
+        "smaller robberies while it cools down"
+    );
     let (low, high) = (one.wait_mean_ns.min(calm.wait_mean_ns), one.wait_mean_ns.max(calm.wait_mean_ns));
     assert!(high / low < 1.02, "a cooldown keeps nobody waiting: {low} {high}");
 }

@@ -12,7 +12,10 @@ fn off(measured: f64, theory: f64) -> f64 {
 
 /// The mean wait of some runs of the same scenario with different seeds, in mean service times.
 fn mean_wait(scenario: &Scenario, runs: u64) -> f64 {
-    let wait = |seed| simulate(&Scenario { seed, ..scenario.clone() }).unwrap().wait_mean_ns;
+    let wait = |seed| {
+        let outcome = simulate(&Scenario { seed, ..scenario.clone() });
+        outcome.expect("the scenario is possible").wait_mean_ns
+    };
     let mean_ns = (1..=runs).map(wait).sum::<f64>() / runs as f64;
     mean_ns / scenario.service_mean.as_nanos() as f64
 }
@@ -38,12 +41,9 @@ fn erlang_c_is_what_the_tables_say() {
 
 #[test]
 fn one_queue_for_all_waits_as_long_as_erlang_c_says() {
-    for (workers, load, tasks, runs) in [
-        (1, 0.5, 1_000_000, 1),
-        (1, 0.8, 2_000_000, 1),
-        (4, 0.7, 2_000_000, 1),
-        (16, 0.9, 4_000_000, 6),
-    ] {
+    for (workers, load, tasks, runs) in
+        [(1, 0.5, 1_000_000, 1), (1, 0.8, 2_000_000, 1), (4, 0.7, 2_000_000, 1), (16, 0.9, 4_000_000, 6)]
+    {
         let scenario = Scenario { workers, load, tasks, ..Scenario::default() };
         let (measured, theory) = (mean_wait(&scenario, runs), mmc_wait(workers, load));
         assert!(off(measured, theory) < 0.02, "{workers} workers at {load}: {measured}, by theory {theory}");
@@ -80,8 +80,13 @@ fn two_workers_in_turn_wait_as_long_as_every_second_arrival_makes_them() {
     let load = 0.8;
     let step = |sigma: f64| (2.0 * load / (2.0 * load + 1.0 - sigma)).powi(2);
     let sigma = (0..1000).fold(0.5, |sigma, _| step(sigma));
-    let scenario =
-        Scenario { workers: 2, load, tasks: 5_000_000, strategy: "round-robin".into(), ..Scenario::default() };
+    let scenario = Scenario {
+        workers: 2,
+        load,
+        tasks: 5_000_000,
+        strategy: "round-robin".into(),
+        ..Scenario::default()
+    };
     let (measured, theory) = (mean_wait(&scenario, 1), sigma / (1.0 - sigma));
     assert!(off(measured, theory) < 0.02, "{measured}, by theory {theory}");
 }
@@ -104,8 +109,14 @@ fn two_choices_shorten_the_queues_as_their_fixed_point_says() {
     // With many workers the share of those with at least k tasks tends to ρ^(2^k − 1), where random choice has ρ^k.
     let (workers, load) = (1000, 0.9);
     let run = |strategy: &str| {
-        simulate(&Scenario { workers, load, tasks: 2_000_000, strategy: strategy.into(), ..Scenario::default() })
-            .unwrap()
+        simulate(&Scenario {
+            workers,
+            load,
+            tasks: 2_000_000,
+            strategy: strategy.into(),
+            ..Scenario::default()
+        })
+        .unwrap()
     };
     let two = run("power-of-two");
     for (k, tolerance) in [(1, 0.02), (2, 0.02), (3, 0.03), (4, 0.06)] {

@@ -1,0 +1,7 @@
+//! The program as its users meet it: the real binary, its output, its messages and its exit codes.
+//!
+//! A command line is an interface that scripts depend on. So what is checked here is what a script sees: standard
+//! output, standard error and the exit code, each on its own.
+
+mod program;
+mod sim;
