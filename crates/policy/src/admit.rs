@@ -18,9 +18,7 @@
 //! ticket of a dropped task. Both are the pool's.
 
 use crate::BadSetting;
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
+use crate::setting::unknown_name;
 use core::fmt;
 use core::time::Duration;
 
@@ -30,9 +28,6 @@ pub const DROPS_MAX: u32 = 8;
 
 /// How many tasks may be run on top of each other by submitters. Each takes its share of one stack.
 pub const DEPTH_MAX: u32 = 4;
-
-/// How many letters of an unknown name an error shows.
-const NAME_SHOWN_MAX: usize = 64;
 
 /// What a full queue means for a new task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -257,29 +252,4 @@ impl fmt::Display for Step {
             Self::RunHere(why) => why.fmt(f),
         }
     }
-}
-
-/// A name that is none of `names`: the error lists them, and the one that was probably meant.
-pub(crate) fn unknown_name(setting: &'static str, names: &[&str], got: &str) -> BadSetting {
-    // A name of any length may come from outside, and the message should stay readable.
-    let shown: String = got.chars().take(NAME_SHOWN_MAX).collect();
-    // Whoever gets more than a third of a name wrong meant something else.
-    let near =
-        names.iter().map(|name| (edits(name, &shown), name)).filter(|(edits, name)| edits * 3 <= name.len());
-    let hint = near.min().map_or(String::new(), |(_, name)| format!("; did you mean {name:?}?"));
-    BadSetting { setting, expected: format!("one of {}", names.join(", ")), got: format!("{shown:?}{hint}") }
-}
-
-/// How many letters must be put in, taken out or changed to make one of the other.
-fn edits(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
-    for (down, letter) in one.chars().enumerate() {
-        let mut diagonal = core::mem::replace(&mut row[0], down + 1);
-        for (right, other_letter) in other.chars().enumerate() {
-            let changed = diagonal + usize::from(letter != other_letter);
-            diagonal = row[right + 1];
-            row[right + 1] = changed.min(diagonal + 1).min(row[right] + 1);
-        }
-    }
-    row.last().copied().unwrap_or(0)
 }

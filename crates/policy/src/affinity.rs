@@ -23,7 +23,7 @@ pub use ring::HashRing;
 pub use sticky::{Sticky, StickyCounts};
 
 use crate::BadSetting;
-use crate::admit::unknown_name;
+use crate::setting::unknown_name;
 use alloc::format;
 use core::time::Duration;
 

@@ -11,6 +11,7 @@ use crate::choose::{
     Choice, Choose, FairShare, InterleavedWeighted, LeastBusy, LeastUsed, LeastUtilised, PowerOfTwo, Random,
     RoundRobin, WeightedRoundRobin,
 };
+use crate::setting::unknown_name;
 use crate::view::{Columns, TaskView, Views, WorkerState, WorkerView};
 use crate::{BadSetting, Moment};
 use alloc::borrow::ToOwned;
@@ -110,7 +111,10 @@ pub const NAME_BYTES_MAX: usize = 64;
 pub fn by_name(name: &str, seed: u64) -> Result<Box<dyn Choose>, BadSetting> {
     match built_in(name) {
         Some(strategy) => Ok((strategy.make)(seed)),
-        None => Err(unknown(name, STRATEGIES.iter().map(|strategy| strategy.name))),
+        None => {
+            let names: Vec<_> = STRATEGIES.iter().map(|strategy| strategy.name).collect();
+            Err(unknown_name(SETTING, &names, name))
+        }
     }
 }
 
@@ -181,7 +185,7 @@ impl Registry {
         }
         match built_in(name) {
             Some(strategy) => Ok((strategy.make)(seed)),
-            None => Err(unknown(name, self.names())),
+            None => Err(unknown_name(SETTING, &self.names().collect::<Vec<_>>(), name)),
         }
     }
 }
@@ -250,39 +254,6 @@ impl Choose for Chooser {
     }
 }
 
-/// An unknown name: what is known, and which of it was probably meant.
-fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> BadSetting {
-    let known: Vec<&str> = known.collect();
-    // Whoever gets more than a third of a name wrong meant something else.
-    let near = known.iter().map(|known| (distance(name, known), *known));
-    let near = near.filter(|(distance, known)| distance * 3 <= known.len()).min();
-    let hint = near.map_or(String::new(), |(_, nearest)| format!("; did you mean {nearest:?}?"));
-    // A name of any length may come from outside, and the message should stay readable.
-    let shown: String = name.chars().take(NAME_BYTES_MAX).collect();
-    let expected = format!("one of {}", known.join(", "));
-    BadSetting { setting: SETTING, expected, got: format!("{shown:?}{hint}") }
-}
-
-/// How many letters must be put in, left out or changed to make one name of the other. Names are short; a
-/// longer one is as far away as it is long.
-fn distance(one: &str, other: &str) -> usize {
-    let (one, other) = (one.as_bytes(), other.as_bytes());
-    if one.len() > 2 * NAME_BYTES_MAX {
-        return one.len();
-    }
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, letter) in one.iter().enumerate() {
-        let mut above_left = row[0];
-        row[0] = at + 1;
-        for (column, wanted) in other.iter().enumerate() {
-            let changed = above_left + usize::from(letter != wanted);
-            above_left = row[column + 1];
-            row[column + 1] = changed.min(above_left + 1).min(row[column] + 1);
-        }
-    }
-    row[other.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -316,7 +287,6 @@ mod tests {
             let error = by_name(name, 1).unwrap_err();
             assert!(!error.got.contains("did you mean") && error.got.len() < 80, "{error}");
         }
-        assert_eq!((distance("", "abc"), distance("abc", "abc"), distance("kitten", "sitting")), (3, 0, 3));
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! victim has fewer by then, and counts in `queued` only what may be stolen: a task with a key belongs to its
 //! worker until it has waited for a while (`affinity.steal_after`).
 
-use crate::admit::unknown_name;
+use crate::setting::unknown_name;
 use crate::view::Views;
 use crate::{BadSetting, Moment};
 use alloc::format;

@@ -28,7 +28,7 @@ usage: metrics [options]
   --format NAME  lines: one every second (default); prometheus: the text for Prometheus, once, at the end
   --seconds N    how long (default 5)
   --workers N    how many workers (default 2)
-  --every N      time one task in so many (default 64)
+  --every N      time one task in so many (default 128)
 ";
 
 /// How often the load is looked at anew.
@@ -56,7 +56,7 @@ impl Settings {
             },
             seconds: words.count("--seconds", if quick { 1 } else { 5 })?,
             workers: words.count("--workers", 2)?,
-            every: words.count("--every", 64)?,
+            every: words.count("--every", 128)?,
         };
         match words.last()? {
             None => Ok(settings),

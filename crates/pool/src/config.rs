@@ -82,7 +82,7 @@ pub struct PoolConfig {
     pub stealing: StealSettings,
     /// Which worker the tasks with an affinity key belong to, and for how long.
     pub affinity: AffinitySettings,
-    /// Which tasks are timed, and how their times are shown. Default: one in 64.
+    /// Which tasks are timed, and how their times are shown. Default: one in 128.
     pub metrics: MetricsConfig,
     /// How many async tasks may live at once, waiting or running. Default 65536.
     pub futures_max: usize,

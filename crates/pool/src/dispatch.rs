@@ -43,8 +43,8 @@ impl Run for Job {
         Self::inherits(self, root);
     }
 
-    fn has_begun(&self) -> bool {
-        Self::has_begun(self)
+    fn must_run(&self) -> bool {
+        self.has_begun()
     }
 
     fn discard(self, why: Verdict) -> Option<Task> {

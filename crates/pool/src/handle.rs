@@ -11,7 +11,6 @@ use crate::current;
 use crate::error::{BatchError, SubmitError};
 use crate::job::{self, Job};
 use crate::lanes::Wait;
-use crate::latency::Timed;
 use crate::metrics::Metrics;
 use crate::options::TaskOptions;
 use crate::pressure::Manner;
@@ -183,8 +182,7 @@ impl PoolHandle {
         work: R,
         manner: Manner,
     ) -> Result<(), SubmitError<R>> {
-        let timed = Timed::new(&self.shared, work);
-        self.admit_work(route, timed, manner).map_err(|refused| refused.map(Timed::into_inner))
+        self.shared.admit_timed(work, |timed| self.admit_work(route, timed, manner))
     }
 
     #[inline]

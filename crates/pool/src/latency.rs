@@ -3,7 +3,7 @@
 //! Reading a clock costs about as much as spawning an empty task, so only some are timed. Which ones is decided at
 //! submit by a number that every thread keeps for itself and moves on by the golden ratio: the share comes out exactly,
 //! evenly spread, and a thread that submits two kinds of tasks in turn (or to two pools) has both of them timed, which
-//! counting to 64 would not do.
+//! counting to 128 would not do.
 //!
 //! A worker is the only writer of its own counts. What runs elsewhere (on the thread of a submitter) is counted in one
 //! shared set with locked additions. The buckets are those of `millpond_policy::histogram`, made octave by octave when
@@ -14,15 +14,16 @@
 use crate::cell::TaskRef;
 use crate::counters::bump;
 use crate::current;
+use crate::error::SubmitError;
 use crate::shared::Shared;
 use crate::state::Verdict;
 use crate::task::{Ran, Run, Task};
+use millpond_policy::BadSetting;
 use millpond_policy::histogram::{BOUNDS_DEFAULT, BUCKETS, Histogram, bucket_of};
-use millpond_policy::{BadSetting, Moment};
 use std::cell::Cell;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The most bounds a histogram may be shown in.
 const BOUNDS_MAX: usize = 64;
@@ -33,7 +34,7 @@ const OCTAVE: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricsConfig {
     /// One task in so many is timed, from submit to start and from start to end. 1 times every task, which suits tasks
-    /// of ten microseconds and more; 0 times none. Default 64.
+    /// of ten microseconds and more; 0 times none. Default 128.
     pub sample_every: u32,
     /// The upper bounds of the buckets in which the times are shown to Prometheus: 1 to 64, each longer than the one
     /// before. Default 1, 5, 10, 25, 50, 100, 250, 500 and 1000 ms. Percentiles do not depend on them.
@@ -42,7 +43,7 @@ pub struct MetricsConfig {
 
 impl Default for MetricsConfig {
     fn default() -> Self {
-        Self { sample_every: 64, bounds: BOUNDS_DEFAULT.map(Duration::from_nanos).to_vec() }
+        Self { sample_every: 128, bounds: BOUNDS_DEFAULT.map(Duration::from_nanos).to_vec() }
     }
 }
 
@@ -99,22 +100,46 @@ impl Latency {
     }
 }
 
-/// A task that is timed.
+/// A task that is timed. It knows its pool by address alone: the count of a counted pointer would go to and fro between
+/// the caches of who submits and who runs, which costs as much as reading the clock once more.
 pub(crate) struct Timed<R> {
     work: R,
-    submitted: Moment,
-    shared: Arc<Shared>,
+    submitted: Instant,
+    pool: usize,
 }
 
-impl<R: Run> Timed<R> {
-    /// The clock runs from here.
-    pub(crate) fn new(shared: &Arc<Shared>, work: R) -> Self {
-        Self { work, submitted: shared.now(), shared: Arc::clone(shared) }
+/// How long a task waited and, if it has ended, ran, in nanoseconds; and the pool it is of.
+#[derive(Clone, Copy)]
+struct Times {
+    pool: usize,
+    wait: u64,
+    run: Option<u64>,
+}
+
+thread_local! {
+    /// The times of a task that this thread has run although it is no worker of the task's pool.
+    static LEFT: Cell<Option<Times>> = const { Cell::new(None) };
+}
+
+impl Shared {
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 
-    /// What it was made of.
-    pub(crate) fn into_inner(self) -> R {
-        self.work
+    /// Has `work` timed on its way into a queue, which `admit` is. Gives back what it was made of if it is refused.
+    pub(crate) fn admit_timed<R: Run>(
+        &self,
+        work: R,
+        admit: impl FnOnce(Timed<R>) -> Result<(), SubmitError<Timed<R>>>,
+    ) -> Result<(), SubmitError<R>> {
+        LEFT.take();
+        let timed = Timed { work, submitted: Instant::now(), pool: self.address() };
+        let admitted = admit(timed).map_err(|refused| refused.map(|timed| timed.work));
+        // If the pool was full, the submitter may have run the task itself.
+        if let Some(left) = LEFT.take().filter(|left| left.pool == self.address()) {
+            self.latency.elsewhere.count(left, add_locked);
+        }
+        admitted
     }
 }
 
@@ -122,20 +147,21 @@ impl<R: Run> Run for Timed<R> {
     const COUNTS_ITSELF: bool = R::COUNTS_ITSELF;
 
     fn run(self) -> Ran {
-        let Self { work, submitted, shared } = self;
-        let runs_elsewhere = work.has_begun();
-        let begun = shared.now();
+        let Self { work, submitted, pool } = self;
+        // Of a job that was just submitted this says that somebody has begun it, other than through this entry.
+        let runs_elsewhere = work.must_run();
+        let begun = Instant::now();
         let ran = work.run();
         // A future that has to wait is not done, and how long it will have run in all is not measured.
-        let run = ran.has_ended().then(|| nanos(begun, shared.now()));
+        let run = ran.has_ended().then(|| nanos(begun.elapsed()));
         if run.is_none() && runs_elsewhere {
             // Whoever waited for it ran it. What was left in the queue is nothing to be timed.
             return ran;
         }
-        let wait = nanos(submitted, begun);
-        match current::worker_of(&shared) {
-            Some(worker) => worker.seat.samples.count(wait, run, bump),
-            None => shared.latency.elsewhere.count(wait, run, add_locked),
+        let times = Times { pool, wait: nanos(begun - submitted), run };
+        match current::worker().filter(|worker| worker.shared.address() == pool) {
+            Some(worker) => worker.seat.samples.count(times, bump),
+            None => LEFT.set(Some(times)),
         }
         ran
     }
@@ -144,8 +170,8 @@ impl<R: Run> Run for Timed<R> {
         self.work.inherits(root);
     }
 
-    fn has_begun(&self) -> bool {
-        self.work.has_begun()
+    fn must_run(&self) -> bool {
+        self.work.must_run()
     }
 
     fn discard(self, why: Verdict) -> Option<Task> {
@@ -153,8 +179,8 @@ impl<R: Run> Run for Timed<R> {
     }
 }
 
-fn nanos(from: Moment, to: Moment) -> u64 {
-    to.as_nanos().saturating_sub(from.as_nanos())
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Adds to a counter that many threads write.
@@ -174,11 +200,10 @@ struct WaitAndRun {
 
 impl Samples {
     /// Counts a task. `add` is how: by load and store where one thread writes, by a locked addition otherwise.
-    #[cold]
-    fn count(&self, wait: u64, run: Option<u64>, add: impl Fn(&AtomicU64, u64)) {
+    fn count(&self, times: Times, add: impl Fn(&AtomicU64, u64)) {
         let samples = self.0.get_or_init(Box::default);
-        samples.wait.count(wait, &add);
-        if let Some(run) = run {
+        samples.wait.count(times.wait, &add);
+        if let Some(run) = times.run {
             samples.run.count(run, &add);
         }
     }

@@ -155,4 +155,5 @@ pub use why::{Placed, Stands, Why};
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../../../docs/pool.md")]
 #[doc = include_str!("../../../docs/policies.md")]
+#[doc = include_str!("../../../docs/metrics.md")]
 struct Pages;

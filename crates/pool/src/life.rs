@@ -177,7 +177,8 @@ impl Shared {
         }
         // A task may stop its own pool: its thread is not waited for.
         self.wait_as_ender(deadline, |roll| roll.alive <= roll.enders);
-        if self.crew.roll().alive == 0 {
+        let ended = self.crew.roll().alive == 0;
+        if ended {
             for thread in threads {
                 // A worker's thread ends the process rather than unwind, so there is nothing to be told.
                 let _ = thread.join();
@@ -187,6 +188,11 @@ impl Shared {
         self.purge();
         self.timer.stop();
         self.events.close();
-        before.report(self)
+        let mut report = before.report(self);
+        if ended {
+            // As for a pool that is dry.
+            report.futures = 0;
+        }
+        report
     }
 }

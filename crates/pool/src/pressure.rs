@@ -107,12 +107,12 @@ impl Shared {
         }
     }
 
-    /// Drops the oldest task of a lane, or moves one that has begun out of the way. Each lane has its own bound, so to
+    /// Drops the oldest task of a lane, or moves one that must run out of the way. Each lane has its own bound, so to
     /// drop from another would make no room.
     fn drop_oldest(&self, priority: Priority) {
         let Some(oldest) = self.lanes.take_oldest(priority) else { return };
-        if oldest.has_begun() {
-            // A future that was woken: it is not as one that waits for its first turn.
+        if oldest.must_run() {
+            // A future that was woken, or a task of a scope.
             self.overflow.push(oldest);
             return self.sleep.work_came();
         }

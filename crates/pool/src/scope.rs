@@ -255,6 +255,11 @@ impl<F: FnOnce() + Send> Run for Scoped<F> {
         self.state.one_is_over();
         ran
     }
+
+    /// A scope promises that all of its tasks run.
+    fn must_run(&self) -> bool {
+        true
+    }
 }
 
 /// Dropped unrun, by a purge or a stop: the scope's own thread will run it.

@@ -32,8 +32,8 @@ struct Kind {
     discard: unsafe fn(*mut Payload, Verdict) -> Option<Task>,
     /// Tells it that it waits in the place of another.
     inherits: unsafe fn(*const Payload, &TaskRef),
-    /// Whether it has been worked on before.
-    has_begun: unsafe fn(*const Payload) -> bool,
+    /// Whether it may not be dropped to make room.
+    must_run: unsafe fn(*const Payload) -> bool,
     counts_itself: bool,
 }
 
@@ -87,8 +87,8 @@ pub(crate) trait Run: Send {
     /// It is about to wait in the place of `root`, which has ended.
     fn inherits(&self, _root: &TaskRef) {}
 
-    /// Whether it has been worked on before, as a future that was woken.
-    fn has_begun(&self) -> bool {
+    /// Whether it may not be dropped to make room: it has been worked on before, or somebody counts on its run.
+    fn must_run(&self) -> bool {
         false
     }
 
@@ -141,10 +141,10 @@ impl Task {
         self.kind.counts_itself
     }
 
-    /// Whether it has been worked on before.
-    pub(crate) fn has_begun(&self) -> bool {
+    /// Whether it may not be dropped to make room.
+    pub(crate) fn must_run(&self) -> bool {
         // SAFETY: `kind` was made with the payload, which is whole and only looked at.
-        unsafe { (self.kind.has_begun)(&raw const self.payload) }
+        unsafe { (self.kind.must_run)(&raw const self.payload) }
     }
 
     /// It is about to wait in the place of `root`, which has ended.
@@ -215,15 +215,15 @@ const fn inline_kind<R: Run>() -> Kind {
     }
     /// # Safety
     /// As for `inherits`.
-    unsafe fn has_begun<R: Run>(payload: *const Payload) -> bool {
+    unsafe fn must_run<R: Run>(payload: *const Payload) -> bool {
         // SAFETY: by the caller's word there is an `R`, which is only looked at.
-        unsafe { &*payload.cast::<R>() }.has_begun()
+        unsafe { &*payload.cast::<R>() }.must_run()
     }
     Kind {
         run: run::<R>,
         discard: discard::<R>,
         inherits: inherits::<R>,
-        has_begun: has_begun::<R>,
+        must_run: must_run::<R>,
         counts_itself: R::COUNTS_ITSELF,
     }
 }
@@ -251,15 +251,15 @@ const fn boxed_kind<R: Run>() -> Kind {
     }
     /// # Safety
     /// As for `inherits`.
-    unsafe fn has_begun<R: Run>(payload: *const Payload) -> bool {
+    unsafe fn must_run<R: Run>(payload: *const Payload) -> bool {
         // SAFETY: by the caller's word there is a box of an `R`, which is only looked at.
-        unsafe { &*payload.cast::<Box<R>>() }.has_begun()
+        unsafe { &*payload.cast::<Box<R>>() }.must_run()
     }
     Kind {
         run: run::<R>,
         discard: discard::<R>,
         inherits: inherits::<R>,
-        has_begun: has_begun::<R>,
+        must_run: must_run::<R>,
         counts_itself: R::COUNTS_ITSELF,
     }
 }

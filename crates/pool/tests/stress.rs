@@ -1,5 +1,5 @@
 //! Everything at once: tasks of every kind from many threads and from tasks, cancelled, timed out, panicking, while
-//! the pool is resized, paused, purged and ended. Every task ends in exactly one way, and the counters add up
+//! the pool is resized, paused, purged, scaled, given other strategies and ended. Every task ends in exactly one way, and the counters add up
 //! exactly.
 //!
 //! Each round starts a pool, lets four threads and their tasks loose on it, meddles, and ends it in one of several
@@ -23,7 +23,12 @@ mod watchdog;
 
 use dice::Dice;
 use ledger::Ledger;
-use millpond::{Hook, Pool, PoolConfig};
+use millpond::policy::affinity::Method;
+use millpond::policy::steal::StealSize;
+use millpond::{
+    AffinitySettings, BackPressure, Hook, MetricsConfig, Pool, PoolConfig, ScaleSettings, StealSettings,
+    Strategy,
+};
 use std::env;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
@@ -64,6 +69,56 @@ fn configs() -> Vec<PoolConfig> {
     sizes.into_iter().map(config).collect()
 }
 
+/// The same pool with policies drawn by lot; every second one keeps the defaults.
+fn with_policies(config: PoolConfig, dice: &mut Dice) -> PoolConfig {
+    if dice.below(2) == 0 {
+        return config;
+    }
+    let sizes = [StealSize::One, StealSize::Half, StealSize::All];
+    let policies = [
+        BackPressure::Block { timeout: None },
+        BackPressure::Block { timeout: Some(Duration::from_millis(1)) },
+        BackPressure::Reject,
+        BackPressure::DropNewest,
+        BackPressure::DropOldest,
+        BackPressure::CallerRuns,
+    ];
+    let most = if config.workers_max == 0 { 8 } else { config.workers_max.min(8) };
+    let scaling = ScaleSettings {
+        workers_min: 1,
+        workers_max: most as u32,
+        scale_down_idle: Duration::from_micros(100),
+        cooldown: Duration::ZERO,
+        samples: 1,
+        interval: Duration::from_millis(1),
+        ..ScaleSettings::default()
+    };
+    PoolConfig {
+        strategy: any_strategy(dice),
+        back_pressure: policies[dice.below(policies.len() as u64) as usize],
+        stealing: StealSettings {
+            enabled: dice.below(4) > 0,
+            size: sizes[dice.below(3) as usize],
+            cooldown: Duration::from_micros(dice.below(2) * 100),
+            ..StealSettings::default()
+        },
+        affinity: AffinitySettings {
+            method: if dice.below(2) == 0 { Method::Ring } else { Method::Rendezvous },
+            sticky_for: (dice.below(2) == 0).then_some(Duration::from_millis(1)),
+            steal_after: Duration::from_micros(dice.below(3) * 50),
+            ..AffinitySettings::default()
+        },
+        scaling: (dice.below(2) == 0).then_some(scaling),
+        metrics: MetricsConfig { sample_every: dice.below(3) as u32, ..MetricsConfig::default() },
+        ..config
+    }
+}
+
+fn any_strategy(dice: &mut Dice) -> Strategy {
+    let names: Vec<_> = Strategy::names().collect();
+    Strategy::named(names[dice.below(names.len() as u64) as usize]).unwrap()
+}
+
 #[test]
 fn every_task_ends_in_exactly_one_way_and_the_counters_add_up() {
     let seconds = env::var("MILLPOND_STRESS_SECONDS").ok();
@@ -93,6 +148,9 @@ fn round(config: PoolConfig, seed: u64, number: u64) -> usize {
     let whole = Arc::new(());
     let part = Arc::clone(&whole);
     let config = PoolConfig { on_start: Some(Hook::new(move |_| drop(Arc::clone(&part)))), ..config };
+    let config = with_policies(config, &mut dice);
+    let shown = format!("{shown}, {:?}, {:?}, {:?}", config.strategy, config.back_pressure, config.stealing);
+    let drops = matches!(config.back_pressure, BackPressure::DropOldest | BackPressure::DropNewest);
     let (pool, start) = (Pool::start(config).unwrap(), Instant::now());
     let mill = Arc::new(Mill { pool: pool.handle(), ledger: Ledger::new(TASKS_MAX) });
     watchdog::watch(Some((shown.clone(), pool.handle())));
@@ -113,7 +171,7 @@ fn round(config: PoolConfig, seed: u64, number: u64) -> usize {
     });
     let metrics = mill.pool.metrics();
     println!("{shown}: {} tasks in {:.2} s", mill.ledger.len(), start.elapsed().as_secs_f64());
-    mill.ledger.check(&metrics, &shown);
+    mill.ledger.check(&metrics, drops, &shown);
     let tasks = mill.ledger.len();
     drop(mill);
     watchdog::watch(None);
@@ -130,11 +188,12 @@ fn keep_submitting(mut submitter: Submitter, over: &AtomicBool) {
     submitter.settle();
 }
 
-/// Resizes, pauses and purges for a while.
+/// Resizes, pauses, purges and changes the strategy for a while.
 fn meddle(pool: &Pool, dice: &mut Dice, workers_max: usize) {
     let start = Instant::now();
     while start.elapsed() < ROUND {
-        match dice.below(8) {
+        match dice.below(9) {
+            8 => drop(pool.set_strategy(&any_strategy(dice))),
             0..=2 => pool.resize(1 + dice.below(workers_max as u64) as usize).unwrap(),
             3 => {
                 pool.pause();
@@ -182,7 +241,11 @@ fn let_a_task_end(pool: Pool, ledger: &Arc<Ledger>) {
     });
     // If a purge was quicker, nobody is there to take it, and it comes back and is dropped here.
     drop(given.send(pool));
-    ledger.told(number, &ends.unwrap().wait());
+    match ends {
+        Ok(ends) => ledger.told(number, &ends.wait()),
+        // There was no room for it.
+        Err(_) => ledger.refused(number),
+    }
     // Its own thread was not waited for.
     while handle.metrics().workers_running > 0 {
         thread::yield_now();

@@ -181,7 +181,7 @@ mod tests {
         let in_quarter = |quarter: u64| {
             arrivals.iter().filter(|at| *at % 1_000_000 / 250_000 == quarter).count() as f64 / 200_000.0
         };
-        // The share of a quarter is 1/4 + (1 − 0)/2π in the first half of the day and 1/4 − 1/2π in the second.
+        // The share of a quarter is 1/4 + 1/2π in the first half of the day and 1/4 − 1/2π in the second.
         for (quarter, share) in [(0, 0.409), (1, 0.409), (2, 0.091), (3, 0.091)] {
             assert!((in_quarter(quarter) - share).abs() < 0.01, "{quarter}: {}", in_quarter(quarter));
         }

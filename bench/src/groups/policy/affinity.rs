@@ -1,13 +1,13 @@
 //! What does it cost to find the worker a key belongs to, with 16 of them and with 1000?
 //!
-//! Keys are numbers that look random. The row `millpond` is rendezvous hashing, the default, which looks at every
-//! worker; `millpond ring` has 150 points for each and looks at three places, `millpond ring, 1 probe` at one, as
-//! plain rings do. Each is called with its own defaults, its own hash among them.
+//! Keys are numbers that look random. The row `millpond` is rendezvous hashing, the default, which looks at
+//! every worker; `millpond ring` has 150 points for each and looks at three places, `millpond ring, 1 probe`
+//! at one, as plain rings do. Each is called with its own defaults, its own hash among them.
 //!
-//! Peers: `hashring`, a plain ring, with the same 150 points; `hrw-hash`, rendezvous, which has only the whole order
-//! of preference to offer and must sort it; `anchorhash`, which answers in constant time, must be told the most
-//! workers there will be, and whose owners depend on the order in which workers came and went. Limit: jump hashing,
-//! whose workers can come and go at the end of the row only.
+//! Peers: `hashring`, a plain ring, with the same 150 points; `hrw-hash`, rendezvous, which has only the
+//! whole order of preference to offer and must sort it; `anchorhash`, which answers in constant time, must be
+//! told the most workers there will be, and whose owners depend on the order in which workers came and went.
+//! Limit: jump hashing, whose workers can come and go at the end of the row only.
 
 use super::{Stopwatch, check_repeated, check_spread};
 use crate::groups::measured;
@@ -64,8 +64,8 @@ fn contestant<F: Fn(u64) -> Option<u32> + 'static>(
     sparing(peer, workers, 1, open)
 }
 
-/// A contestant with a smaller share of the keys, where one key takes so long that the others would get few rounds.
-/// Workers are put in once and not in every round: on a ring of 1000 that takes longer than a round.
+/// A contestant with a smaller share of the keys, where one key takes so long that the others would get few
+/// rounds. Workers are put in once and not in every round: on a ring of 1000 that takes longer than a round.
 fn sparing<F: Fn(u64) -> Option<u32> + 'static>(
     peer: &'static str,
     workers: u32,

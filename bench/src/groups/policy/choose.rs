@@ -1,14 +1,15 @@
 //! What does it cost to choose a worker, with 16 of them, with 1000 and with 10,000?
 //!
-//! Every worker takes tasks and has two, so nobody is idle and a strategy that compares all must look at all: its
-//! worst case. For each choice one task ends first, drawn from all that are under way; then the strategy chooses, and
-//! the new task is put there. So the picture keeps moving and stays in balance. The strategies are called as the pool
-//! calls them, through a table of functions, and are told a time that passes as if each task ran for 100 µs.
+//! Every worker takes tasks and has two, so nobody is idle and a strategy that compares all must look at all:
+//! its worst case. For each choice one task ends first, drawn from all that are under way; then the strategy
+//! chooses, and the new task is put there. So the picture keeps moving and stays in balance. The strategies
+//! are called as the pool calls them, through a table of functions, and are told a time that passes as if
+//! each task ran for 100 µs.
 //!
-//! The row `millpond` is `round-robin`. Limits: a counter modulo the number of workers, alone, and with the same
-//! picture kept up to date, which every other row pays for too; and the smallest load by a plain loop, which asks
-//! nobody whether it takes tasks and gives all equals to the first. There are no peers: what other crates offer is
-//! part of a proxy and owns its connections, or is one of these loops.
+//! The row `millpond` is `round-robin`. Limits: a counter modulo the number of workers, alone, and with the
+//! same picture kept up to date, which every other row pays for too; and the smallest load by a plain loop,
+//! which asks nobody whether it takes tasks and gives all equals to the first. There are no peers: what other
+//! crates offer is part of a proxy and owns its connections, or is one of these loops.
 
 use super::{Stopwatch, check_repeated, check_spread};
 use crate::groups::measured;
@@ -166,8 +167,8 @@ impl Scene {
         Self { views, reads, under_way, draws: SEED, now: Moment::ZERO, step_ns: RUN_NS / workers as u64 }
     }
 
-    /// Lets one task end and gives one, so many times. The sum of the chosen places, each times its turn, so that the
-    /// order counts.
+    /// Lets one task end and gives one, so many times. The sum of the chosen places, each times its turn, so
+    /// that the order counts.
     #[inline(never)]
     fn give(
         &mut self,

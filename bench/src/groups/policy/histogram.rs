@@ -1,10 +1,10 @@
 //! What does it cost to count a run time, and to read a quantile off what was counted?
 //!
-//! Run times lie anywhere from 64 ns to 67 ms, each octave as often as another. `policy-histogram-record` counts one
-//! after the other. `policy-histogram-quantile` reads p50, p90, p95, p99 and p999: one by one, or all five in one
-//! pass, which is then divided by five. Peer and baseline: `hdrhistogram` with two digits, which is as exact as ours
-//! (1 %), for values up to an hour; ours holds any. Limit: finding the bucket and counting it, without the sum and
-//! the extremes.
+//! Run times lie anywhere from 64 ns to 67 ms, each octave as often as another. `policy-histogram-record`
+//! counts one after the other. `policy-histogram-quantile` reads p50, p90, p95, p99 and p999: one by one, or
+//! all five in one pass, which is then divided by five. Peer and baseline: `hdrhistogram` with two digits,
+//! which is as exact as ours (1 %), for values up to an hour; ours holds any. Limit: finding the bucket and
+//! counting it, without the sum and the extremes.
 //!
 //! Not here: the counters of a pool's workers, which are shared (`pool/`).
 

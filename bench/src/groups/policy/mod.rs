@@ -1,9 +1,10 @@
 //! The groups about policy: what a decision costs by itself, without a pool around it.
 //!
-//! Policy is plain code on one thread, so every round is rehearsed: it is done once without a clock, and the timed
-//! one must come to the same checksum. What the rehearsal came to is itself looked at, since a strategy that always
-//! names the first worker is very fast. It never waits either, so the clock is the thread's own processor time: on a
-//! busy machine it stands still while others run. No threads are started, so `--pin` changes nothing.
+//! Policy is plain code on one thread, so every round is rehearsed: it is done once without a clock, and the
+//! timed one must come to the same checksum. What the rehearsal came to is itself looked at, since a strategy
+//! that always names the first worker is very fast. It never waits either, so the clock is the thread's own
+//! processor time: on a busy machine it stands still while others run. No threads are started, so `--pin`
+//! changes nothing.
 //!
 //! Not here: what a strategy costs a real pool (`pool/strategies.rs`).
 
@@ -38,8 +39,8 @@ fn processor_time() -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// Fails if a worker got so much more than an even share that nobody can have spread anything. Chance alone does not
-/// come near: with small shares the second term leaves it room, with large ones the first.
+/// Fails if a worker got so much more than an even share that nobody can have spread anything. Chance alone
+/// does not come near: with small shares the second term leaves it room, with large ones the first.
 fn check_spread(given: &[u64]) -> Result<(), String> {
     let total: u64 = given.iter().sum();
     let most_allowed = 2 * total / given.len().max(1) as u64 + 64;

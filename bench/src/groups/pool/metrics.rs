@@ -1,7 +1,7 @@
 //! What do metrics cost: the tasks, for being timed, and whoever asks, for a picture?
 //!
 //! `pool-metrics-outside` and `pool-metrics-inside`: empty closures, spawned as in `spawn.rs`, by our pool alone. The
-//! row `millpond` times one task in 64, which is the default; the others time none or every one. So the baseline is
+//! row `millpond` times one task in 128, which is the default; the others time none or every one. So the baseline is
 //! `millpond untimed`, and what the default costs is the difference. `pool-metrics-picture`: one call of `metrics()`,
 //! and one of `metrics_prometheus()`, with two workers and with sixteen, each of which has timed some tasks.
 //!
@@ -41,13 +41,13 @@ pub(super) fn groups() -> Vec<Group> {
     vec![
         measured(
             "pool-metrics-outside",
-            "empty closures from outside, one in 64 timed, or none, or all",
+            "empty closures from outside, one in 128 timed, or none, or all",
             "ns/task",
             timings(outside),
         ),
         measured(
             "pool-metrics-inside",
-            "empty closures from tasks, one in 64 timed, or none, or all",
+            "empty closures from tasks, one in 128 timed, or none, or all",
             "ns/task",
             timings(inside),
         ),
@@ -118,7 +118,7 @@ fn picture(round: &Round, workers: usize, look: impl Fn(&Pool)) -> Result<f64, S
     let barrier = Arc::new(Barrier::new(workers));
     for _ in 0..workers {
         let barrier = Arc::clone(&barrier);
-        pool.spawn(move || drop(barrier.wait())).map_err(|refused| refused.to_string())?;
+        pool.spawn(move || _ = barrier.wait()).map_err(|refused| refused.to_string())?;
     }
     warm_up(&pool.handle())?;
     let pictures = (round.items / PICTURES_SHARE).max(1);

@@ -1,8 +1,8 @@
 //! What does it cost a pool that somebody chooses the worker for each task?
 //!
-//! One thread outside spawns closures into our pool with each of the strategies: empty ones, where the choice is
-//! most of the cost, and ones that work for a microsecond, where it should vanish. Baseline: the row `millpond`,
-//! the default, where nobody chooses and all tasks wait in one queue.
+//! One thread outside spawns closures into our pool with each of the strategies: empty ones, where the choice
+//! is most of the cost, and ones that work for a microsecond, where it should vanish. Baseline: the row
+//! `millpond`, the default, where nobody chooses and all tasks wait in one queue.
 //!
 //! Not here: a choice by itself, among many workers (`policy/choose.rs`), the peers (`spawn.rs`).
 

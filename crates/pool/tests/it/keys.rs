@@ -104,6 +104,23 @@ fn with_patience_a_key_waits_for_a_busy_owner_while_another_runs_everything_else
 }
 
 #[test]
+fn with_patience_a_key_stays_with_its_owner_while_others_come_and_go_for_work() {
+    promptly("the tasks run", || {
+        let pool = keyed_pool(2, patient());
+        let options = key(1);
+        for _ in 0..20 {
+            let with_others = |_| {
+                pool.spawn(|| ()).unwrap();
+                pool.with(&options).submit(thread_name).unwrap()
+            };
+            let tickets: Vec<_> = (0..1000).map(with_others).collect();
+            let at = tickets.into_iter().map(|ticket| ticket.wait().unwrap()).collect::<HashSet<_>>();
+            assert_eq!(at.len(), 1, "{at:?}");
+        }
+    });
+}
+
+#[test]
 fn without_patience_an_idle_worker_takes_over_from_a_busy_owner() {
     promptly("the tasks run elsewhere", || {
         for steal_after in [Duration::ZERO, Duration::from_millis(1)] {

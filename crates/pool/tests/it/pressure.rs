@@ -307,21 +307,39 @@ fn a_future_under_caller_runs_makes_its_first_step_here_and_goes_on_at_a_worker(
 }
 
 #[test]
-fn drop_oldest_never_drops_what_runs_or_is_more_urgent() {
+fn drop_oldest_drops_from_the_lane_that_is_full_and_from_no_other_and_never_what_runs() {
     promptly("the tasks run", || {
-        let pool = pool_with(BackPressure::DropOldest, 4);
+        let pool = pool_with(BackPressure::DropOldest, 10);
         let busy = Busy::one(&pool);
-        let with = |priority| TaskOptions { priority, ..TaskOptions::default() };
-        let urgent: Vec<_> =
-            (0..4).map(|number| pool.with(&with(Priority::High)).submit(move || number).unwrap()).collect();
-        let normal: Vec<_> = (0..7).map(|number| pool.submit(move || number).unwrap()).collect();
+        let [high, normal, low] = [Priority::High, Priority::Normal, Priority::Low].map(|priority| {
+            // There is room for ten in each lane, and two more normal ones than that, and one more urgent one.
+            let tasks = [11, 12, 10][priority as usize];
+            let options = TaskOptions { priority, ..TaskOptions::default() };
+            (0..tasks).map(|number| pool.with(&options).submit(move || number).unwrap()).collect::<Vec<_>>()
+        });
         busy.release();
-        let results = |tickets: Vec<Ticket<usize>>| -> Vec<_> {
-            tickets.into_iter().map(|ticket| ticket.wait().ok()).collect()
+        let dropped = |tickets: Vec<Ticket<usize>>| {
+            let ends = tickets.into_iter().map(Ticket::wait).enumerate();
+            ends.filter_map(|(number, end)| end.is_err().then_some(number)).collect::<Vec<_>>()
         };
-        assert_eq!(results(urgent), [0, 1, 2, 3].map(Some));
-        assert_eq!(results(normal), [None, None, None, Some(3), Some(4), Some(5), Some(6)]);
-        assert_eq!((pool.metrics().completed, pool.metrics().dropped), (9, 3));
+        assert_eq!([dropped(high), dropped(normal), dropped(low)], [vec![0], vec![0, 1], vec![]]);
+        assert_eq!((pool.metrics().completed, pool.metrics().dropped), (31, 3));
+    });
+}
+
+#[test]
+fn drop_oldest_leaves_alone_what_has_begun_and_waits_to_go_on() {
+    promptly("the future ends", || {
+        let (pool, door) = (pool_with(BackPressure::DropOldest, 2), Arc::new(Door::default()));
+        let waits = Arc::clone(&door);
+        let begun = pool.spawn_async(async move { waits.pass().await }).unwrap();
+        door.until_somebody_waits();
+        let busy = Busy::one(&pool);
+        door.open();
+        let tickets: Vec<_> = (0..10).map(|_| pool.submit(|| ()).unwrap()).collect();
+        busy.release();
+        begun.wait().unwrap();
+        assert_eq!(tickets.into_iter().filter_map(|ticket| ticket.wait().ok()).count(), 2);
     });
 }
 
@@ -418,6 +436,30 @@ fn a_worker_that_submits_to_its_own_full_pool_never_waits_for_itself() {
             };
             assert_eq!(ends, expected, "{policy} on {worker}");
             assert!(pool.drain(Duration::MAX).is_finished());
+        }
+    });
+}
+
+#[test]
+fn what_tasks_of_a_draining_pool_submit_is_part_of_it_under_every_policy() {
+    promptly("it drains", || {
+        for policy in POLICIES {
+            let pool = pool_with(policy, 1);
+            let (handle, (go_on, told)) = (pool.handle(), mpsc::channel::<()>());
+            let inside = pool.submit(move || {
+                let _ = told.recv();
+                let urgent = TaskOptions { priority: Priority::High, ..TaskOptions::default() };
+                let one = || 1;
+                let tickets = [handle.submit(one), handle.with(&urgent).submit(one)];
+                tickets.map(|ticket| ticket.map_err(|back| back.reason()).map(|ticket| ticket.wait().ok()))
+            });
+            thread::scope(|scope| {
+                let drains = scope.spawn(|| pool.drain(Duration::MAX));
+                eventually("it is closed", || matches!(pool.try_spawn(|| ()), Err(SubmitError::Closed(_))));
+                drop(go_on);
+                assert!(drains.join().unwrap().is_finished(), "{policy}");
+            });
+            assert_eq!(inside.unwrap().wait().unwrap(), [Ok(Some(1)), Ok(Some(1))], "{policy}");
         }
     });
 }

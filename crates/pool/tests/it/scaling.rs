@@ -5,7 +5,7 @@
 //!
 //! Not here: what the policy decides and why (`crates/policy/tests/scale.rs`).
 
-use crate::busy::{pool, start, until_asleep};
+use crate::busy::{Busy, pool, start, until_asleep};
 use crate::eventually::{eventually, promptly};
 use crate::strategies::named;
 use crate::witness::add;
@@ -296,6 +296,31 @@ fn the_watch_adds_a_worker_for_a_task_that_waits_too_long() {
         });
         assert!(matches!(reasons.next(), Some(Reason::OldestWait { .. })));
     });
+}
+
+#[test]
+fn how_long_tasks_run_and_wait_is_known_whoever_chooses_workers() {
+    for strategy in ["shared", "round-robin"] {
+        let scaling = ScaleSettings { predict: Some(Predict::default()), ..eager(HOUR) };
+        let pool = start(PoolConfig {
+            workers: 1,
+            strategy: named(strategy),
+            scaling: Some(scaling),
+            ..PoolConfig::default()
+        });
+        until_asleep(&pool);
+        for _ in 0..1000 {
+            pool.submit(|| (0..1000).map(std::hint::black_box).sum::<u64>()).unwrap().wait().unwrap();
+        }
+        assert!(pool.load().0.run_mean_ns > 0, "{strategy}: one in so many is timed");
+        let _busy = Busy::one(&pool);
+        pool.spawn(|| ()).unwrap();
+        let (first, since) = pool.load();
+        assert_eq!((first.waiting, first.running, first.arrivals_total), (1, 1, 1002), "{strategy}");
+        let millisecond = Duration::from_millis(1);
+        eventually("the clock has moved", || pool.load().1.since(since) > millisecond);
+        assert!(pool.load().0.oldest_wait > millisecond, "{strategy}");
+    }
 }
 
 #[test]

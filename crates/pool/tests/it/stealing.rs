@@ -8,9 +8,14 @@
 
 use crate::busy::{Busy, start, thread_name, until_asleep};
 use crate::eventually::{eventually, promptly};
-use crate::strategies::{Obedient, held_pool, named, no_stealing, number_of, waiting_at_workers};
+use crate::strategies::{
+    Obedient, choosing_pool, held_pool, named, no_stealing, number_of, waiting_at_workers,
+};
 use millpond::policy::steal::{Reason, StealSize};
-use millpond::{EventKind, Pool, PoolConfig, StealSettings, Strategy, SubmitError, TaskError, Ticket};
+use millpond::{
+    EventKind, Pool, PoolConfig, StealSettings, Strategy, SubmitError, TaskError, TaskOptions, Ticket,
+    blocking,
+};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -159,6 +164,74 @@ fn settings_that_cannot_work_are_refused_with_what_is_allowed() {
         let error = Pool::start(PoolConfig { stealing, ..PoolConfig::default() }).unwrap_err();
         assert_eq!(error.to_string(), message);
     }
+}
+
+#[test]
+fn a_task_for_a_worker_that_has_left_is_passed_on() {
+    promptly("the tasks run", || {
+        let (_, strategy) = Obedient::choosing(Some(1));
+        let pool = choosing_pool(2, strategy);
+        pool.resize(1).unwrap();
+        eventually("the second leaves", || pool.metrics().workers_running == 1);
+        for _ in 0..100 {
+            assert_eq!(number_of(&pool.submit(thread_name).unwrap().wait().unwrap()), 0);
+        }
+    });
+}
+
+#[test]
+fn what_a_task_submits_stays_with_its_worker_whoever_chooses() {
+    promptly("the tasks run", || {
+        let (_, strategy) = Obedient::choosing(Some(1));
+        let pool = choosing_pool(2, strategy);
+        let handle = pool.handle();
+        let inner =
+            pool.submit(move || (0..50).map(|_| handle.submit(thread_name).unwrap()).collect::<Vec<_>>());
+        for ticket in inner.unwrap().wait().unwrap() {
+            assert_eq!(number_of(&ticket.wait().unwrap()), 1);
+        }
+    });
+}
+
+/// Returns when the only worker stands still and its stand-in sleeps.
+fn until_relieved(pool: &Pool) {
+    eventually("the stand-in sleeps", || {
+        let metrics = pool.metrics();
+        (metrics.workers_standing_still, metrics.workers_asleep) == (1, 1)
+    });
+}
+
+#[test]
+fn without_stealing_a_task_may_wait_for_what_it_submitted_itself() {
+    promptly("the inner tasks run", || {
+        let pool = start(PoolConfig { workers: 1, stealing: no_stealing(), ..PoolConfig::default() });
+        let handle = pool.handle();
+        let outer = pool.submit(move || {
+            let (told, tells) = mpsc::channel();
+            handle.spawn(move || told.send(1).unwrap()).unwrap();
+            let future = handle.spawn_async(async { 2 }).unwrap();
+            (blocking(|| tells.recv().unwrap()), future.wait().unwrap())
+        });
+        assert_eq!(outer.unwrap().wait().unwrap(), (1, 2));
+    });
+}
+
+#[test]
+fn without_stealing_nothing_is_stranded_at_a_worker_that_stands_still() {
+    promptly("what it waits for runs", || {
+        for affinity in [None, Some(1)] {
+            let pool = choosing_pool(1, named("round-robin"));
+            let (told, tells) = mpsc::channel();
+            let sum = pool.submit(move || blocking(|| tells.iter().take(10).sum::<u32>())).unwrap();
+            until_relieved(&pool);
+            for number in 0..10 {
+                let told = told.clone();
+                let options = TaskOptions { affinity, ..TaskOptions::default() };
+                pool.with(&options).spawn(move || told.send(number).unwrap()).unwrap();
+            }
+            assert_eq!(sum.wait().unwrap(), 45);
+        }
+    });
 }
 
 /// Three busy workers with a hundred tasks waiting at each, none of which may go elsewhere.

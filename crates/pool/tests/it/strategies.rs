@@ -12,7 +12,8 @@ use crate::witness::add;
 use millpond::policy::choose::{Choice, Choose, Reason};
 use millpond::policy::view::{Columns, TaskView, Views, WorkerView};
 use millpond::{
-    Moment, Placed, Pool, PoolConfig, PoolHandle, Priority, StealSettings, Strategy, TaskOptions, Ticket,
+    CancelAnswer, Moment, Placed, Pool, PoolConfig, PoolHandle, Priority, StealSettings, Strategy,
+    TaskOptions, Ticket, yield_now,
 };
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -206,6 +207,10 @@ fn weights_are_kept_exactly_in_every_round() {
         }
         assert_eq!(waiting_at_workers(&pool), [60, 20], "{name}");
     }
+    let config = PoolConfig { worker_weights: vec![1.0, f64::NAN], ..PoolConfig::default() };
+    let error = Pool::start(config).unwrap_err().to_string();
+    let allowed = "worker_weights: expected positive numbers (above 0, neither infinite nor NaN), got NaN";
+    assert!(error.starts_with(allowed), "{error}");
 }
 
 /// What a strategy of the user's own was told.
@@ -312,19 +317,6 @@ fn a_task_for_nobody_or_for_a_worker_that_is_not_there_goes_to_the_shared_queue(
 }
 
 #[test]
-fn a_task_for_a_worker_that_has_left_is_passed_on() {
-    promptly("the tasks run", || {
-        let (_, strategy) = Obedient::choosing(Some(1));
-        let pool = choosing_pool(2, strategy);
-        pool.resize(1).unwrap();
-        eventually("the second leaves", || pool.metrics().workers_running == 1);
-        for _ in 0..100 {
-            assert_eq!(number_of(&pool.submit(thread_name).unwrap().wait().unwrap()), 0);
-        }
-    });
-}
-
-#[test]
 fn a_strategy_is_told_of_every_closure_that_ends_also_in_a_panic() {
     let (obedient, strategy) = Obedient::choosing(Some(1));
     let pool = choosing_pool(2, strategy);
@@ -332,6 +324,24 @@ fn a_strategy_is_told_of_every_closure_that_ends_also_in_a_panic() {
     (0..10).for_each(|_| pool.spawn(|| resume_unwind(Box::new("on purpose"))).unwrap());
     assert!(pool.drain(Duration::MAX).is_finished());
     assert_eq!(obedient.told().done, [0, 110]);
+}
+
+#[test]
+fn a_strategy_is_told_once_of_a_future_and_never_of_what_was_cancelled() {
+    let (obedient, strategy) = Obedient::choosing(Some(0));
+    let pool = choosing_pool(1, strategy);
+    let yields = pool.spawn_async(async {
+        for _ in 0..50 {
+            yield_now().await;
+        }
+    });
+    yields.unwrap().wait().unwrap();
+    let busy = Busy::one(&pool);
+    let cancelled: Vec<_> = (0..10).map(|_| pool.submit(|| ()).unwrap()).collect();
+    assert!(cancelled.iter().all(|ticket| ticket.cancel() == CancelAnswer::Cancelled));
+    busy.release();
+    assert!(pool.drain(Duration::MAX).is_finished());
+    assert_eq!(obedient.told().done, [2], "the future, and what kept the worker busy");
 }
 
 #[test]
@@ -428,17 +438,20 @@ fn a_task_with_a_priority_waits_in_its_lane_whoever_chooses() {
 }
 
 #[test]
-fn what_a_task_submits_stays_with_its_worker_whoever_chooses() {
-    promptly("the tasks run", || {
-        let (_, strategy) = Obedient::choosing(Some(1));
-        let pool = choosing_pool(2, strategy);
-        let handle = pool.handle();
-        let inner =
-            pool.submit(move || (0..50).map(|_| handle.submit(thread_name).unwrap()).collect::<Vec<_>>());
-        for ticket in inner.unwrap().wait().unwrap() {
-            assert_eq!(number_of(&ticket.wait().unwrap()), 1);
-        }
-    });
+fn an_urgent_task_comes_before_those_that_were_given_to_the_worker() {
+    let (pool, busy) = held_pool(1, &named("round-robin"));
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let urgent = TaskOptions { priority: Priority::High, ..TaskOptions::default() };
+    let normal = TaskOptions::default();
+    for (number, options) in std::iter::repeat_n(&normal, 50).chain([&urgent]).enumerate() {
+        let order = Arc::clone(&order);
+        pool.with(options).spawn(move || order.lock().unwrap().push(number)).unwrap();
+    }
+    drop(busy);
+    assert!(pool.drain(Duration::MAX).is_finished());
+    let place = order.lock().unwrap().iter().position(|number| *number == 50).unwrap();
+    // As many takes as the weights add up to.
+    assert!(place < 13, "it ran as number {place}");
 }
 
 #[test]

@@ -9,7 +9,8 @@ use crate::futures::Door;
 use crate::strategies::{choosing_pool, named};
 use millpond::policy::choose::Reason;
 use millpond::{
-    CancelAnswer, Placed, PoolConfig, Priority, Stands, SubmitError, TaskError, TaskOptions, Ticket,
+    BackPressure, CancelAnswer, Placed, PoolConfig, Priority, Stands, SubmitError, TaskError, TaskOptions,
+    Ticket,
 };
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -58,6 +59,46 @@ fn a_chosen_task_tells_the_strategys_reason_whichever_verb_submitted_it() {
     pool.spawn(|| ()).unwrap();
     let low = TaskOptions { priority: Priority::Low, ..TaskOptions::default() };
     assert_eq!(pool.with(&low).submit(|| ()).unwrap().placed(), Placed::Shared);
+}
+
+#[test]
+fn a_task_of_a_task_is_with_its_worker_or_with_the_other_pools_choice() {
+    promptly("the tasks run", || {
+        let (one, other) = (pool(1), choosing_pool(1, named("round-robin")));
+        let (own, elsewhere) = (one.handle(), other.handle());
+        let high = TaskOptions { priority: Priority::High, ..TaskOptions::default() };
+        let placed = one.submit(move || {
+            let shared = own.with(&high).submit(|| ()).unwrap().placed();
+            [own.submit(|| ()).unwrap().placed(), shared, elsewhere.submit(|| ()).unwrap().placed()]
+        });
+        let chosen = Placed::Chosen { worker: 0, reason: Reason::Turn };
+        let placed = placed.unwrap().wait().unwrap();
+        assert_eq!(placed, [Placed::Own { worker: 0 }, Placed::Shared, chosen]);
+        assert_eq!(placed[0].to_string(), "it was left with worker 0, whose task submitted it");
+    });
+}
+
+#[test]
+fn a_task_that_never_waited_says_so_whatever_it_submitted_itself() {
+    let other = choosing_pool(1, named("round-robin"));
+    let full = |back_pressure| {
+        let pool =
+            start(PoolConfig { workers: 1, queue_capacity: 1, back_pressure, ..PoolConfig::default() });
+        let busy = Busy::one(&pool);
+        pool.try_spawn(|| ()).unwrap();
+        (pool, busy)
+    };
+    let (pool, _busy) = full(BackPressure::CallerRuns);
+    let elsewhere = other.handle();
+    let ran = pool.submit(move || elsewhere.spawn(|| ()).unwrap()).unwrap();
+    assert_eq!(ran.placed(), Placed::RunByCaller);
+    let said = "its submitter ran it, because the pool was full; it has ended";
+    assert_eq!(pool.why(&ran).to_string(), said);
+    let (pool, _busy) = full(BackPressure::DropNewest);
+    let dropped = pool.submit(|| ()).unwrap();
+    assert_eq!(dropped.placed(), Placed::Dropped);
+    let said = "it was dropped, because the pool was full; it has ended";
+    assert_eq!(pool.why(&dropped).to_string(), said);
 }
 
 #[test]

@@ -30,9 +30,11 @@ enum Way {
     Cancelled,
     TimedOut,
     Expired,
+    Dropped,
 }
 
-const WAYS: [Way; 5] = [Way::Completed, Way::Panicked, Way::Cancelled, Way::TimedOut, Way::Expired];
+const WAYS: [Way; 6] =
+    [Way::Completed, Way::Panicked, Way::Cancelled, Way::TimedOut, Way::Expired, Way::Dropped];
 
 pub(crate) struct Ledger {
     words: Box<[AtomicU32]>,
@@ -65,6 +67,7 @@ impl Ledger {
             Err(TaskError::Cancelled | TaskError::Abandoned) => Way::Cancelled,
             Err(TaskError::TimedOut) => Way::TimedOut,
             Err(TaskError::Expired) => Way::Expired,
+            Err(TaskError::Dropped) => Way::Dropped,
             Err(other) => panic!("task {number}: {other:?}"),
         };
         let before = self.words[number].fetch_or((way as u32 + 1) << TOLD_SHIFT, Relaxed);
@@ -77,15 +80,26 @@ impl Ledger {
     }
 
     /// Compares every word with what is possible, and all of them with the pool's numbers.
-    pub(crate) fn check(&self, metrics: &Metrics, round: &str) {
+    pub(crate) fn check(&self, metrics: &Metrics, unseen_drops: bool, round: &str) {
         let mut counts = [0_u64; WAYS.len()];
         for (number, word) in self.words[..self.len()].iter().enumerate() {
             if let Some(way) = way_of(word.load(Relaxed), &format!("{round}: task {number}")) {
                 counts[way as usize] += 1;
             }
         }
-        let told =
-            [metrics.completed, metrics.panicked, metrics.cancelled, metrics.timed_out, metrics.expired];
+        let mut told = [
+            metrics.completed,
+            metrics.panicked,
+            metrics.cancelled,
+            metrics.timed_out,
+            metrics.expired,
+            metrics.dropped,
+        ];
+        if unseen_drops {
+            // Of one that nobody waited for it cannot be seen whether it was dropped or cancelled.
+            counts[Way::Cancelled as usize] += std::mem::take(&mut counts[Way::Dropped as usize]);
+            told[Way::Cancelled as usize] += std::mem::take(&mut told[Way::Dropped as usize]);
+        }
         assert_eq!(counts, told, "{round}: {WAYS:?} by the tasks, and by the pool: {metrics:#?}");
         assert_eq!((metrics.tasks_waiting, metrics.futures_live), (0, 0), "{round}: nothing is left");
         assert_eq!((metrics.workers_running, metrics.workers_standing_still), (0, 0), "{round}");
@@ -118,7 +132,7 @@ fn way_of(word: u32, task: &str) -> Option<Way> {
         Way::Panicked => panics,
         Way::Cancelled => (begins == 0 || future) && ends == 0 && !panics,
         Way::TimedOut => begins == 1,
-        Way::Expired => begins == 0,
+        Way::Expired | Way::Dropped => begins == 0,
     };
     assert!(possible, "{task} cannot be {way:?}: {word:#x}");
     Some(way)
