@@ -256,14 +256,19 @@ impl Histogram {
 
     /// The quantiles of `shares`, which ascend.
     fn quantiles(&self, shares: &[u32], found: &mut [u64]) {
-        let ranks = shares.iter().map(|&share| self.rank(share));
-        let mut asked = ranks.zip(found).peekable();
-        let mut passed = 0_u64;
-        for bucket in self.used() {
-            passed = passed.saturating_add(self.counts[bucket]);
-            while let Some((_, place)) = asked.next_if(|(rank, _)| passed >= *rank) {
-                *place = middle(bucket).clamp(self.min, self.max);
+        if self.count == 0 {
+            return;
+        }
+        let (mut bucket, last) = (bucket_of(self.min), bucket_of(self.max));
+        let mut passed = self.counts[bucket];
+        for (share, place) in shares.iter().zip(found) {
+            let rank = self.rank(*share);
+            // Counts that are as large as can be may add up to less than the rank.
+            while passed < rank && bucket < last {
+                bucket += 1;
+                passed = passed.saturating_add(self.counts[bucket]);
             }
+            *place = middle(bucket).clamp(self.min, self.max);
         }
     }
 

@@ -157,6 +157,7 @@ impl PoolHandle {
             busy: shared.busy(),
             workers: shared.crew.wanted(),
             paused: shared.attention() & attention::PAUSED != 0,
+            bound_to: shared.bound_to(ticket.placed()),
         });
         Why { placed: ticket.placed(), stands }
     }

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `handle.rs`, `options.rs`, `scope.rs`, `join.rs` | how a task is given to the pool |
 //! | `route.rs`, `lanes.rs`, `task.rs` | which queue it waits in, and as what |
-//! | `strategy.rs`, `affinity.rs`, `pressure.rs`, `why.rs` | which worker, if anybody chooses; what a full queue means; why |
+//! | `strategy.rs`, `affinity.rs`, `pressure.rs`, `why.rs` | which worker gets it, what a full queue means, and why |
 //! | `worker.rs`, `worker/find.rs`, `steal.rs`, `run.rs`, `park.rs` | who finds it, takes it over, runs it, or sleeps |
 //! | `cell.rs`, `state.rs`, `job.rs`, `ticket.rs`, `timer.rs` | how its result comes back, or its end |
 //! | `pool.rs`, `crew.rs`, `life.rs` | how many workers there are, and how it all ends |

@@ -133,7 +133,7 @@ impl Metrics {
             timed_out: shared.endings(Ending::TimedOut),
             expired: shared.endings(Ending::Expired),
             dropped: shared.endings(Ending::Dropped),
-            hooks_panicked: shared.crew.hook_panics(),
+            hooks_panicked: shared.crew.hook_panics() + shared.choosing.panics(),
             wait,
             run,
             queue: QueueMetrics::of(&lanes, shared.seats()),

@@ -82,7 +82,10 @@ impl Shared {
                         task = back;
                         door.is_full = true;
                     }
-                    admitted => return admitted,
+                    admitted => {
+                        why::note(Placed::Shared);
+                        return admitted;
+                    }
                 },
                 Step::DropOldestThenRetry => {
                     self.drop_oldest(route.priority);

@@ -22,7 +22,9 @@ use crate::sync::full_fence;
 use crate::task::Task;
 use crate::timer::Timer;
 use crate::vacancies::Vacancies;
+use crate::why::Placed;
 use crossbeam_utils::CachePadded;
+use millpond_policy::view::WorkerState;
 use millpond_policy::weights;
 use millpond_policy::{BadSetting, Moment};
 use millpond_queue::{CapacityError, Ring};
@@ -170,6 +172,17 @@ impl Shared {
     pub(crate) fn worker_left(&self, number: usize) {
         self.choosing.worker_left(number);
         self.events.tell(|| EventKind::WorkerStopped { worker: number });
+    }
+
+    /// The worker that a task put there waits for, if that is busy and nobody else may take the task at once.
+    pub(crate) fn bound_to(&self, placed: Placed) -> Option<usize> {
+        let (worker, is_stealable) = match placed {
+            Placed::ByKey { worker } => (worker, false),
+            Placed::Chosen { worker, .. } | Placed::Own { worker } => (worker, self.config.stealing.enabled),
+            _ => return None,
+        };
+        let seat = self.seat(worker);
+        (!is_stealable && !seat.presence.is_open() && seat.state() == WorkerState::Busy).then_some(worker)
     }
 
     /// How long ago the pool began.

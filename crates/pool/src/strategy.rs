@@ -17,14 +17,16 @@
 use crate::route::Route;
 use crate::seat::Seat;
 use crate::shared::Shared;
-use crate::task::Task;
+use crate::task::{Task, drop_panic};
 use crate::why::{self, Placed};
 use millpond_policy::choose::Choose;
 use millpond_policy::registry::{self, Chooser, STRATEGIES};
 use millpond_policy::view::{Columns, TaskView, Views, WorkerState, WorkerView};
 use millpond_policy::{BadSetting, Moment};
+use std::cell::Cell;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -116,6 +118,7 @@ pub(crate) struct Choosing {
     is_on: AtomicBool,
     /// Whether every task's run is to be timed; read for every task.
     is_timed: AtomicBool,
+    panics: AtomicU64,
     inner: Mutex<Inner>,
 }
 
@@ -151,7 +154,12 @@ impl Choosing {
             windows: Vec::new(),
             weights,
         };
-        Self { is_on: AtomicBool::new(false), is_timed: AtomicBool::new(false), inner: Mutex::new(inner) }
+        Self {
+            is_on: AtomicBool::new(false),
+            is_timed: AtomicBool::new(false),
+            panics: AtomicU64::new(0),
+            inner: Mutex::new(inner),
+        }
     }
 
     /// Whether anybody chooses.
@@ -202,7 +210,7 @@ impl Choosing {
         workers.set_state(number, WorkerState::Ready);
         workers.set_idle_since(number, now);
         if let Some(chooser) = chooser {
-            chooser.worker_added(&workers.row(number), now);
+            self.call(|| chooser.worker_added(&workers.row(number), now));
         }
     }
 
@@ -220,7 +228,7 @@ impl Choosing {
         if number < inner.workers.len() && inner.workers.states()[number] != WorkerState::Terminated {
             inner.workers.set_state(number, WorkerState::Terminated);
             if let Some(chooser) = &mut inner.chooser {
-                chooser.worker_removed(number as u32);
+                self.call(|| chooser.worker_removed(number as u32));
             }
         }
     }
@@ -231,8 +239,21 @@ impl Choosing {
         if inner.wants_task_done
             && let Some(chooser) = &mut inner.chooser
         {
-            chooser.task_done(number as u32, ran, now);
+            self.call(|| chooser.task_done(number as u32, ran, now));
         }
+    }
+
+    /// Tells the strategy something, on a thread that has nobody to tell of a panic.
+    fn call(&self, tell: impl FnOnce()) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(tell)) {
+            drop_panic(payload);
+            self.panics.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// How often the strategy panicked when it was told something.
+    pub(crate) fn panics(&self) -> u64 {
+        self.panics.load(Relaxed)
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -281,10 +302,30 @@ impl Inner {
     }
 }
 
+thread_local! {
+    static ASKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// This thread asks a strategy. One that submits to a pool while it is asked is not asked about that.
+struct Asked;
+
+impl Asked {
+    fn once() -> Option<Self> {
+        (!ASKED.replace(true)).then_some(Self)
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        ASKED.set(false);
+    }
+}
+
 impl Shared {
     /// Gives a task to the worker that the strategy chooses; hands it back if there is none, or no room at it.
     #[cold]
     pub(crate) fn assign(&self, route: Route, task: Task) -> Result<(), Task> {
+        let Some(_asked) = Asked::once() else { return Err(task) };
         let now = self.now();
         let view = TaskView { lane: route.priority.lane() as u8, key: None, expected_ns: route.expected_ns };
         let mut inner = self.choosing.inner();

@@ -76,6 +76,8 @@ pub enum Stands {
         workers: usize,
         /// No task is begun at the moment.
         paused: bool,
+        /// The worker it waits for, if that is busy and nobody else may take it now.
+        bound_to: Option<usize>,
     },
     /// It runs.
     Runs,
@@ -102,6 +104,9 @@ impl fmt::Display for Stands {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Waits { paused: true, .. } => f.write_str("it waits because the pool is paused"),
+            Self::Waits { bound_to: Some(worker), .. } => {
+                write!(f, "it waits for worker {worker}, which is busy")
+            }
             Self::Waits { waiting, busy, workers, .. } if busy < workers => {
                 write!(
                     f,

@@ -1,6 +1,6 @@
 //! Everything at once: tasks of every kind from many threads and from tasks, cancelled, timed out, panicking, while
-//! the pool is resized, paused, purged, scaled, given other strategies and ended. Every task ends in exactly one way, and the counters add up
-//! exactly.
+//! the pool is resized, paused, purged, scaled, given other strategies and ended. Every task ends in exactly one way,
+//! and the counters add up exactly.
 //!
 //! Each round starts a pool, lets four threads and their tasks loose on it, meddles, and ends it in one of several
 //! ways. Every task holds a witness and leaves marks in a ledger; when the pool is gone the ledger must make sense

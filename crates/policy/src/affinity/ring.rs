@@ -53,10 +53,24 @@ impl HashRing {
         self.workers.insert(place, worker);
         let salt = mix_two(POINT, worker.into());
         let points = (0..u64::from(self.virtual_nodes)).map(|node| Point { at: mix_two(salt, node), worker });
-        self.points.extend(points);
-        // The stable sort sees that all but the new points are in order already.
-        self.points.sort();
+        let mut added: Vec<Point> = points.collect();
+        added.sort_unstable();
+        self.merge(&added);
         true
+    }
+
+    /// Puts points, which ascend, among those that are there. Goes from the largest to the smallest, so that
+    /// each point moves once and to a place that is free by then.
+    fn merge(&mut self, added: &[Point]) {
+        let mut old = self.points.len();
+        self.points.extend_from_slice(added);
+        for (new, point) in added.iter().enumerate().rev() {
+            // Whatever is larger than this point moves up by as many places as points are still to come.
+            let smaller = self.points[..old].partition_point(|other| other < point);
+            self.points.copy_within(smaller..old, smaller + new + 1);
+            self.points[smaller + new] = *point;
+            old = smaller;
+        }
     }
 
     /// Takes a worker and exactly its points away; false if it is not there.

@@ -5,6 +5,10 @@
 //! elapsed time: a worker with a thousand short tasks has had as much as one with a long task of the same
 //! length, and one long task is not held against a worker for ever.
 //!
+//! A task that waits counts as long as the worker's own tasks take, and not less than tasks usually take. By
+//! its own alone a worker whose first task happened to be short would be given thousands before they weighed
+//! as much as one task of another. One that is really faster makes up for it by the time it has had.
+//!
 //! The run time is read off the worker's total, so nobody need report every task. What was not watched is
 //! taken to have passed evenly since the last look. A worker that begins to take tasks starts level with the
 //! one that has had least, and not with nothing, or it would get everything until it has caught up. Every
@@ -38,8 +42,11 @@ pub struct FairShare {
     tallies: Roster<Tally>,
     /// Up to when the tallies are.
     tallied: Moment,
-    /// How long a task takes at a worker of which that is not known; `None` while it is not known of anybody.
+    /// How long a task takes, over all workers; `None` while that is not known of anybody.
     usual_ns: Option<u64>,
+    /// Whether that is from a tally. Until then it is looked up for every task: the tasks that end first are
+    /// the short ones, so what is known at first is too little, and soon less so.
+    is_usual_tallied: bool,
 }
 
 /// The time a worker has had, and its total when that was added up.
@@ -84,6 +91,7 @@ impl FairShare {
             tallies: Roster::new(),
             tallied: Moment::ZERO,
             usual_ns: None,
+            is_usual_tallied: false,
         }
     }
 
@@ -118,6 +126,7 @@ impl FairShare {
         }
         self.tallied = now;
         self.usual_ns = usual_ns(workers.run_mean_ns());
+        self.is_usual_tallied = self.usual_ns.is_some();
     }
 
     /// Those that have begun to take tasks have had as much as the worker that has had least; nothing, if all
@@ -134,7 +143,7 @@ impl FairShare {
         self.tallies.align(workers.ids(), Tally::new(0, 0));
         if now.since(self.tallied) >= self.half_life / FADINGS_PER_HALF_LIFE {
             self.tally(workers, now);
-        } else if self.usual_ns.is_none() {
+        } else if !self.is_usual_tallied {
             self.usual_ns = usual_ns(workers.run_mean_ns());
         }
         // Last, since a newcomer is to be level with what is left and not with what has faded by now.
@@ -170,10 +179,8 @@ impl Choose for FairShare {
         for places in round_from(start, workers.len(), tallies.len()) {
             let outstanding =
                 workers.run_mean_ns()[places.clone()].iter().zip(&workers.load()[places.clone()]);
-            let outstanding = outstanding.map(|(mean_ns, load)| {
-                let each_ns = if *mean_ns == 0 { usual_ns } else { *mean_ns };
-                each_ns.saturating_mul(u64::from(*load))
-            });
+            let outstanding = outstanding
+                .map(|(mean_ns, load)| (*mean_ns).max(usual_ns).saturating_mul(u64::from(*load)));
             match tallies.get(places.clone()) {
                 Some(tallies) => {
                     let had = tallies
@@ -212,6 +219,7 @@ impl Choose for FairShare {
         self.tallies.clear();
         self.tallied = Moment::ZERO;
         self.usual_ns = None;
+        self.is_usual_tallied = false;
     }
 }
 

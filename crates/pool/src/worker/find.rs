@@ -65,8 +65,7 @@ impl Worker {
         }
         if let Some(assigned) = self.seat.assigned()
             && !assigned.seems_empty()
-            // What is urgent waits in its lane, whatever was given to this worker.
-            && !self.shared.lanes.anything_urgent()
+            && !self.urgent_comes_first(tick)
             && let Ok(claimed) = assigned.try_claim()
         {
             return Some(found(claimed.take()));
@@ -81,6 +80,13 @@ impl Worker {
             return Some(found(claimed.take()));
         }
         self.shared.overflow.pop().map(found)
+    }
+
+    /// Whether the shared lanes come before what was given to this worker: something urgent waits there, and it has its
+    /// turn. What was given counts as of the normal lane.
+    fn urgent_comes_first(&self, tick: u32) -> bool {
+        let [high, normal, _] = self.shared.config.lane_weights;
+        self.shared.lanes.anything_urgent() && tick % (high + normal) < high
     }
 
     /// A task that gave way waits in this worker's own queue, and another comes first here: somebody else may run it.

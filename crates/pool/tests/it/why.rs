@@ -1,7 +1,7 @@
 //! Why: a ticket tells where its task was put and why there, and the pool tells why it waits.
 //!
-//! Who looks into a pool that seems stuck acts on what it says, so every answer is checked in the situation it is about,
-//! in words.
+//! Who looks into a pool that seems stuck acts on what it says, so every answer is checked in the situation it is
+//! about, in words.
 
 use crate::busy::{Busy, pool, small_pool, start};
 use crate::eventually::{eventually, promptly};
