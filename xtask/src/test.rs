@@ -9,6 +9,7 @@
 mod benches;
 mod cargo_steps;
 mod examples;
+mod scrape;
 mod setup;
 
 use crate::models::{self, ModelArguments};
@@ -51,6 +52,8 @@ enum Step {
     Torture,
     /// Build and run every example
     Examples,
+    /// A real Prometheus parser reads what a pool says of itself
+    Scrape,
     /// One quick bench, to see that the bench still runs
     BenchSmoke,
 }
@@ -113,6 +116,7 @@ fn run_step(root: &Path, step: Step, quick: bool) -> Result<Verdict, String> {
         Step::Spin => spin::run(root, &SpinArguments::for_test(quick)).map(Verdict::from),
         Step::Torture => cargo_steps::torture(root),
         Step::Examples => examples::run(root),
+        Step::Scrape => scrape::run(root),
         Step::BenchSmoke => benches::run(root),
     }
 }
@@ -124,7 +128,7 @@ impl Step {
     }
 
     fn takes_minutes(self) -> bool {
-        matches!(self, Step::Torture | Step::Examples | Step::BenchSmoke)
+        matches!(self, Step::Torture | Step::Examples | Step::Scrape | Step::BenchSmoke)
     }
 }
 

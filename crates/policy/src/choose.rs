@@ -107,12 +107,12 @@ pub enum Reason {
         /// So many it has.
         load: u32,
     },
-    /// Nobody was busy for a smaller share of the last while.
+    /// Nobody was busy for a smaller share of the last while, with what it has running and waiting counted.
     LeastUtilised {
         /// The share, of 10 000.
         utilisation: u16,
-        /// How many tasks it has been given since that was measured.
-        given: u16,
+        /// What it has running and waiting.
+        load: u32,
     },
     /// Nobody has had less time lately, with what waits for it counted.
     SmallestShare {
@@ -143,9 +143,9 @@ impl fmt::Display for Reason {
             }
             Self::FewestGiven { given } => write!(f, "it has been given the fewest tasks: {given}"),
             Self::LowestLoad { load } => write!(f, "it has the fewest tasks running and waiting: {load}"),
-            Self::LeastUtilised { utilisation, given } => {
+            Self::LeastUtilised { utilisation, load } => {
                 let (whole, hundredths) = (utilisation / 100, utilisation % 100);
-                write!(f, "it was the least busy: {whole}.{hundredths:02} %, {given} tasks given since")
+                write!(f, "it was the least busy: {whole}.{hundredths:02} %, with {load} running and waiting")
             }
             Self::SmallestShare { share } => {
                 write!(f, "it has had the least time lately: {}.{:02} %", share / 100, share % 100)

@@ -263,7 +263,7 @@ impl Histogram {
         let mut passed = self.counts[bucket];
         for (share, place) in shares.iter().zip(found) {
             let rank = self.rank(*share);
-            // Counts that are as large as can be may add up to less than the rank.
+            // All counts together reach every rank, so the last bucket is never passed.
             while passed < rank && bucket < last {
                 bucket += 1;
                 passed = passed.saturating_add(self.counts[bucket]);

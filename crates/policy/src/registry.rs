@@ -63,7 +63,7 @@ pub const STRATEGIES: &[Strategy] = &[
     },
     Strategy {
         name: WeightedRoundRobin::NAME,
-        about: "workers take turns, each as many tasks in a row as it weighs",
+        about: "workers take turns, heavy ones several tasks in a row",
         cost: "O(1) amortised; O(n) once a round",
         make: |_| Box::new(WeightedRoundRobin::new()),
     },

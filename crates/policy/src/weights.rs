@@ -20,8 +20,8 @@ use core::time::Duration;
 /// The most a worker can weigh. A larger given weight counts as this.
 pub const WEIGHT_MAX: u32 = 1_000;
 
-/// What a worker weighs that is as fast as the crew on average, if no weights are given. A round-robin by
-/// weights gives a worker so many tasks in a row, so it is small; it is also the finest difference that can
+/// What a worker weighs that is as fast as the crew on average, if no weights are given. Shares by weight are
+/// exact only over as many rounds as workers weigh, so it is small; it is also the finest difference that can
 /// be told, an eighth.
 pub const WEIGHT_MEAN: u32 = 8;
 

@@ -4,7 +4,9 @@
 //! being told. A failed run prints its seed; `MILLPOND_SEED` repeats it.
 
 use millpond_policy::Moment;
-use millpond_policy::choose::{Choose, FairShare, InterleavedWeighted, RoundRobin, WeightedRoundRobin};
+use millpond_policy::choose::{
+    Choose, FairShare, InterleavedWeighted, LeastUtilised, RoundRobin, WeightedRoundRobin,
+};
 use millpond_policy::registry::{STRATEGIES, by_name};
 use millpond_policy::view::{TaskView, Views, WorkerState, WorkerView};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -298,6 +300,56 @@ fn one_long_task_is_not_held_against_a_worker_for_ever() {
     assert!((1_050..1_110).contains(&first_to_slow), "its turn came after {first_to_slow} tasks");
     let to_slow = given.iter().filter(|at| **at == slow).count();
     assert!((45_000..50_000).contains(&to_slow), "{to_slow} of 100 000 tasks");
+}
+
+/// Gives so many tasks to a crew in which nothing ends, and says how many each got.
+fn burst(
+    strategy: &mut dyn Choose,
+    workers: &mut Views,
+    tasks: u32,
+    mut between: impl FnMut(&mut Views),
+) -> Vec<u32> {
+    let before = workers.load().to_vec();
+    announce(strategy, workers);
+    for _ in 0..tasks {
+        let at = strategy.choose(workers, &TaskView::default(), Moment::ZERO).expect("all are ready").at;
+        workers.set_load(at, 1, workers.load()[at]);
+        between(workers);
+    }
+    workers.load().iter().zip(before).map(|(load, before)| load - before).collect()
+}
+
+#[test]
+fn least_utilised_spreads_a_burst_though_the_figures_move_with_every_task() {
+    let mut workers = ready(4);
+    (0..4).for_each(|at| workers.set_utilisation(at, 1_000 + 10 * at as u16));
+    let given = burst(&mut LeastUtilised::new(), &mut workers, 100, |workers| {
+        // As in a pool that works the busy share out anew for every task, of which a burst shows little.
+        (0..4).for_each(|at| workers.set_utilisation(at, workers.utilisation()[at] + 1));
+    });
+    assert_eq!(given, [25; 4]);
+}
+
+#[test]
+fn fair_share_does_not_pile_tasks_up_where_the_first_one_was_short() {
+    let mut workers = ready(10);
+    (0..10).for_each(|at| workers.set_run_time(at, 0, if at == 3 { 100 } else { 1_000_000 }));
+    let given = burst(&mut FairShare::new(), &mut workers, 100, |_| {});
+    // By its own mean alone, the fourth would be given all.
+    assert!(given.iter().all(|given| (9..=12).contains(given)), "{given:?}");
+}
+
+#[test]
+fn equal_weights_are_plain_round_robin_and_nearly_equal_ones_nearly_so() {
+    for weight in [1, 8, 999] {
+        let mut workers = ready(5);
+        (0..5).for_each(|at| workers.set_weight(at, weight));
+        let turns = row(&mut RoundRobin::new(), &workers, 50);
+        assert_eq!(row(&mut WeightedRoundRobin::new(), &workers, 50), turns, "weight {weight}");
+    }
+    let mut workers = ready(5);
+    [7, 8, 9, 8, 7].into_iter().enumerate().for_each(|(at, weight)| workers.set_weight(at, weight));
+    assert_eq!(longest_run(&row(&mut WeightedRoundRobin::new(), &workers, 500)), 2);
 }
 
 /// The longest queue after each of `workers` workers might have been given one task.

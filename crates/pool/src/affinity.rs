@@ -33,11 +33,14 @@ impl Keys {
         for worker in owners.len()..wanted {
             owners.add(worker as u32);
         }
+        if owners.len() > wanted
+            && let Some(sticky) = &self.sticky
+        {
+            let mut sticky = sticky.lock().unwrap_or_else(PoisonError::into_inner);
+            sticky.forget_workers(|worker| worker as usize >= wanted, now);
+        }
         for worker in wanted..owners.len() {
             owners.remove(worker as u32);
-            if let Some(sticky) = &self.sticky {
-                sticky.lock().unwrap_or_else(PoisonError::into_inner).forget_worker(worker as u32, now);
-            }
         }
     }
 

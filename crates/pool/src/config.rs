@@ -198,6 +198,11 @@ impl PoolConfig {
             }
         };
         within("workers", 1, WORKERS_MAX, self.workers)?;
+        if let Some(scaling) = &self.scaling
+            && scaling.check().is_ok()
+        {
+            self.workers = self.workers.clamp(scaling.workers_min as usize, scaling.workers_max as usize);
+        }
         let most = self.scaling.map_or(0, |scaling| scaling.workers_max as usize).max(self.workers);
         if self.workers_max == 0 {
             self.workers_max = (most + 64).min(WORKERS_MAX);

@@ -81,8 +81,6 @@ pub(crate) struct PressureCounts {
     pub(crate) timed_out: AtomicU64,
     /// New tasks that were dropped.
     pub(crate) dropped_newest: AtomicU64,
-    /// Waiting tasks that were dropped for new ones.
-    pub(crate) dropped_oldest: AtomicU64,
     /// Tasks that their submitter ran itself, because the policy says so.
     pub(crate) ran_by_caller: AtomicU64,
 }

@@ -121,14 +121,23 @@ impl Crew {
     /// Changes how many workers there should be, and starts those that are missing.
     pub(crate) fn resize(&self, shared: &Arc<Shared>, wanted: usize) -> io::Result<()> {
         let mut roll = self.roll();
+        self.want(&mut roll, shared, wanted);
+        let filled = self.fill(&mut roll, shared);
+        if filled.is_err() {
+            // As many as could be started are what there should be, until somebody asks again.
+            let started = (roll.running + roll.standing_still).clamp(1, wanted);
+            self.want(&mut roll, shared, started);
+        }
+        self.note_surplus(&roll, shared);
+        // Where there is no seat for one more, workers stand still in them, and will go on.
+        filled.map(drop)
+    }
+
+    fn want(&self, roll: &mut Roll, shared: &Shared, wanted: usize) {
         roll.wanted = wanted;
         self.wanted.store(wanted, Relaxed);
         shared.affinity.resize(wanted, shared.now());
         shared.sleep.set_workers(wanted);
-        let filled = self.fill(&mut roll, shared);
-        self.note_surplus(&roll, shared);
-        // Where there is no seat for one more, workers stand still in them, and will go on.
-        filled.map(drop)
     }
 
     /// Recruits until as many run as are wanted; `false` if there are not enough seats.
@@ -162,7 +171,10 @@ impl Crew {
             builder = builder.stack_size(bytes);
         }
         let crew_of = Arc::clone(shared);
-        let thread = builder.spawn(move || serve(&crew_of, seat))?;
+        let thread = builder.spawn(move || serve(&crew_of, seat)).inspect_err(|_| {
+            // Nobody sits there: what is sent to it meanwhile is for the others.
+            shared.seat(seat).presence.set(WorkerState::Terminated);
+        })?;
         if seat == roll.threads.len() {
             roll.threads.push(Some(thread));
         } else {
@@ -369,7 +381,12 @@ fn serve(shared: &Arc<Shared>, number: usize) {
         shared.worker_left(number);
         seat.presence.leave();
         // What it leaves behind is for the others, if there will be any.
-        while let Some(task) = own.pop_oldest().or_else(|| seat.take_mail()) {
+        let keyed = || {
+            let task = seat.inbox.try_dequeue().ok()?;
+            shared.affinity.counts.moved.fetch_add(u64::from(leave == Leave::Retired), Relaxed);
+            Some(task)
+        };
+        while let Some(task) = own.pop_oldest().or_else(keyed).or_else(|| seat.take_mail()) {
             match leave {
                 Leave::Retired => shared.overflow.push(task),
                 Leave::Dismissed => shared.discard(task, Verdict::Cancelled),

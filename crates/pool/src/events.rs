@@ -9,7 +9,7 @@
 use crate::current;
 use crate::error::Refused;
 use crate::handle::PoolHandle;
-use crate::shared::Shared;
+use crate::shared::{Shared, attention};
 use millpond_policy::{scale, steal};
 use millpond_queue::{Gate, GateConfig, Refusal};
 use std::borrow::Cow;
@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 /// The most events that may wait for one listener.
 const CAPACITY_MAX: usize = 1 << 16;
+/// A task that listens to its own pool looks this often whether that stops.
+const OWN_POOL_WAIT: Duration = Duration::from_millis(10);
 
 /// Something that happened in a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,7 +157,17 @@ pub struct Events {
 impl Events {
     /// The next event; waits for one if need be. `None`: the pool has stopped, and all has been told.
     pub fn recv(&self) -> Option<Event> {
-        current::stand_still(|| self.feed.gate.dequeue())
+        if current::worker_of(&self.shared).is_none() {
+            return current::stand_still(|| self.feed.gate.dequeue());
+        }
+        // A task of the pool itself: a stop waits for its end, so it must not wait for the end of the stop.
+        loop {
+            let event = self.recv_timeout(OWN_POOL_WAIT);
+            let stops = self.shared.attention() & attention::STOPPING != 0;
+            if event.is_some() || stops || self.is_over() {
+                return event;
+            }
+        }
     }
 
     /// As [`recv`](Self::recv), but waits at most so long. `None` may also mean that nothing happened meanwhile; see
@@ -295,6 +307,7 @@ impl Bus {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millpond_queue::NoValue;
 
     fn started(worker: usize) -> EventKind {
         EventKind::WorkerStarted { worker }
@@ -334,9 +347,9 @@ mod tests {
         bus.tell(|| EventKind::DroppedNewest);
         bus.close();
         bus.tell(|| unreachable!("nobody is told anything any more"));
-        assert_eq!(feed.gate.dequeue().map(|event| event.kind), Some(EventKind::DroppedNewest));
-        assert_eq!(feed.gate.dequeue(), None);
-        assert_eq!(bus.subscribe(4).gate.dequeue(), None);
+        assert_eq!(kinds(&feed), [EventKind::DroppedNewest]);
+        assert_eq!(feed.gate.try_dequeue(), Err(NoValue::Closed));
+        assert_eq!(bus.subscribe(4).gate.try_dequeue(), Err(NoValue::Closed));
     }
 
     #[test]

@@ -94,10 +94,19 @@ impl Latency {
     /// Whether the task that is about to be submitted is timed.
     #[inline(always)]
     pub(crate) fn sample(&self) -> bool {
-        let number = NUMBER.get().wrapping_add(Self::STEP);
+        let last = NUMBER.get();
+        let number = if last == 0 { first_number() } else { last.wrapping_add(Self::STEP) };
         NUMBER.set(number);
         number < self.below
     }
+}
+
+/// Where a thread begins: each elsewhere, or many threads that submit a few tasks each would all time the same ones.
+#[cold]
+fn first_number() -> u64 {
+    static THREADS: AtomicU64 = AtomicU64::new(0);
+    // Any odd number will do that is not the step.
+    THREADS.fetch_add(1, Relaxed).wrapping_mul(0xD1B5_4A32_D192_ED03) | 1
 }
 
 /// A task that is timed. It knows its pool by address alone: the count of a counted pointer would go to and fro between

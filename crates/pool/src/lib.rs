@@ -132,8 +132,11 @@ pub use {
         StealMetrics, ThroughputMetrics, WorkerMetrics,
     },
     millpond_policy::{
-        self as policy, BadSetting, Moment, admit::Policy as BackPressure, affinity::AffinitySettings,
-        scale::ScaleSettings, steal::StealSettings,
+        self as policy, BadSetting, Moment,
+        admit::Policy as BackPressure,
+        affinity::{AffinitySettings, Method as AffinityMethod},
+        scale::{Predict, ScaleSettings},
+        steal::{StealSettings, StealSize},
     },
     millpond_queue::GateStats,
     pool::Pool,

@@ -13,6 +13,7 @@ use crate::current;
 use crate::seat::Seat;
 use crate::shared::{Shared, attention};
 use crate::state::Verdict;
+use crate::strategy::Strategy;
 use crate::sync::full_fence;
 use crate::task::Task;
 use std::sync::atomic::Ordering::Relaxed;
@@ -188,6 +189,8 @@ impl Shared {
         self.purge();
         self.timer.stop();
         self.events.close();
+        // It may hold a handle of this pool.
+        self.choosing.swap(&Strategy::shared(), self.now());
         let mut report = before.report(self);
         if ended {
             // As for a pool that is dry.

@@ -137,7 +137,7 @@ impl Metrics {
             wait,
             run,
             queue: QueueMetrics::of(&lanes, shared.seats()),
-            pressure: PressureMetrics::of(&shared.pressure),
+            pressure: PressureMetrics::of(&shared.pressure, shared.endings(Ending::Dropped)),
             stealing: StealMetrics::of(&workers),
             scaling: ScaleMetrics::of(shared),
             affinity: AffinityMetrics::of(&shared.affinity.counts),

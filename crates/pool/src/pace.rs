@@ -44,6 +44,11 @@ impl Pace {
         self.run_total_ns.load(Relaxed) + present_ns
     }
 
+    /// How long it has run tasks that have ended. It never goes back.
+    pub(crate) fn ended_ns(&self) -> u64 {
+        self.run_total_ns.load(Relaxed)
+    }
+
     /// How long its tasks take, smoothed; 0 if that is not known.
     pub(crate) fn run_mean_ns(&self) -> u64 {
         self.run_mean_ns.load(Relaxed)

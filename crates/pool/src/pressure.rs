@@ -119,7 +119,6 @@ impl Shared {
             self.overflow.push(oldest);
             return self.sleep.work_came();
         }
-        self.pressure.dropped_oldest.fetch_add(1, Relaxed);
         self.events.tell(|| EventKind::DroppedOldest);
         self.discard(oldest, Verdict::Dropped);
     }

@@ -13,7 +13,7 @@ use crate::events::EventKind;
 use crate::options::Priority;
 use crate::pool::Pool;
 use crate::shared::Shared;
-use millpond_policy::scale::{Decision, Load, ScaleSettings, Scaler};
+use millpond_policy::scale::{Decision, Load, Reason, ScaleSettings, Scaler};
 use millpond_policy::view::WorkerState;
 use millpond_policy::{BadSetting, Moment};
 use millpond_queue::{Gate, GateStats};
@@ -130,26 +130,26 @@ impl Shared {
         // Held until it is done, so that two who decide do not mix.
         let mut scaler = self.scaling.scaler();
         let decision = scaler.as_mut()?.decide(load, now);
-        let from = load.workers as usize;
-        match decision {
-            Decision::Stay(_) => {}
-            Decision::Up { to, reason, .. } => {
-                let to = to as usize;
-                // If no thread can be started now, the next look will try again.
-                if self.crew.resize(self, to).is_ok() {
-                    self.scaling.counts.ups.fetch_add(1, Relaxed);
-                    self.events.tell(|| EventKind::ScaledUp { from, to, reason: Some(reason) });
-                }
-            }
-            Decision::Down { to, reason, .. } => {
-                let to = to as usize;
-                if self.crew.resize(self, to).is_ok() {
-                    self.scaling.counts.downs.fetch_add(1, Relaxed);
-                    self.events.tell(|| EventKind::ScaledDown { from, to, reason: Some(reason) });
-                }
+        let from = self.crew.wanted();
+        if let Decision::Up { to, reason, .. } | Decision::Down { to, reason, .. } = decision {
+            let to = (to as usize).min(self.config.workers_max);
+            // If no thread can be started now, the next look will try again.
+            if to != from && self.crew.resize(self, to).is_ok() {
+                self.note_scaling(from, to, reason);
             }
         }
         Some(decision)
+    }
+
+    fn note_scaling(&self, from: usize, to: usize, reason: Reason) {
+        let reason = Some(reason);
+        if to > from {
+            self.scaling.counts.ups.fetch_add(1, Relaxed);
+            self.events.tell(|| EventKind::ScaledUp { from, to, reason });
+        } else {
+            self.scaling.counts.downs.fetch_add(1, Relaxed);
+            self.events.tell(|| EventKind::ScaledDown { from, to, reason });
+        }
     }
 
     /// For how long the oldest task has waited, at least.

@@ -15,6 +15,9 @@ use millpond_queue::{CapacityError, Gate, GateConfig, Steal, StealQueue, Stealer
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+/// The most tasks that a strategy may give to one worker. Room for all of them is made with the first.
+const ASSIGNED_MAX: usize = 16_384;
+
 #[derive(Debug)]
 pub(crate) struct Seat {
     /// Others take from the worker's own queue through this.
@@ -44,7 +47,7 @@ impl Seat {
             own: Mutex::new(Some(own)),
             inbox: unmeasured(config.inbox_capacity)?,
             assigned: OnceLock::new(),
-            assigned_capacity: config.local_capacity,
+            assigned_capacity: config.local_capacity.min(ASSIGNED_MAX),
             presence: Presence::new(),
             pace: Pace::default(),
             samples: Samples::default(),

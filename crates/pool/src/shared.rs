@@ -152,10 +152,10 @@ impl Shared {
         self.anything_is_shared() || !self.seat(number).is_empty() || self.seats().any(may_take)
     }
 
-    /// Whether a task with a key waits for another worker than that of this seat, which may take it in the end.
-    pub(crate) fn mail_waits_elsewhere(&self, number: usize) -> bool {
+    /// Another seat than this one where a task with a key waits, which its worker may take in the end.
+    pub(crate) fn mail_elsewhere(&self, number: usize) -> Option<(usize, &Seat)> {
         let mut others = self.seats().enumerate().filter(|(at, _)| *at != number);
-        self.config.stealing.enabled && others.any(|(_, seat)| !seat.inbox.is_empty())
+        if self.config.stealing.enabled { others.find(|(_, seat)| !seat.inbox.is_empty()) } else { None }
     }
 
     fn anything_is_shared(&self) -> bool {
@@ -181,7 +181,8 @@ impl Shared {
             Placed::Chosen { worker, .. } | Placed::Own { worker } => (worker, self.config.stealing.enabled),
             _ => return None,
         };
-        let seat = self.seat(worker);
+        // The ticket may be of another pool.
+        let seat = self.seats.get(worker)?.get()?;
         (!is_stealable && !seat.presence.is_open() && seat.state() == WorkerState::Busy).then_some(worker)
     }
 

@@ -9,6 +9,9 @@
 //! Choosing and giving are one step under one lock: the next one to choose sees the task where it was put, so that
 //! submitters do not all run to the same worker, and a swap happens between two tasks.
 //!
+//! A strategy is called under its lock. It may submit to the pool, without being asked about that, but not change or
+//! ask for the strategy.
+//!
 //! A strategy that wants to hear of tasks that end is told by the worker that ran them. A closure that a waiting task
 //! runs itself is part of that task, and not told.
 //!
@@ -19,7 +22,7 @@ use crate::seat::Seat;
 use crate::shared::Shared;
 use crate::task::{Task, drop_panic};
 use crate::why::{self, Placed};
-use millpond_policy::choose::Choose;
+use millpond_policy::choose::{Choose, RoundRobin};
 use millpond_policy::registry::{self, Chooser, STRATEGIES};
 use millpond_policy::view::{Columns, TaskView, Views, WorkerState, WorkerView};
 use millpond_policy::{BadSetting, Moment};
@@ -177,21 +180,27 @@ impl Choosing {
     /// From now on `strategy` chooses. Returns the name of the one before.
     pub(crate) fn swap(&self, strategy: &Strategy, now: Moment) -> String {
         let made = strategy.make.as_ref().map(|make| make());
-        let mut inner = self.inner();
-        let Inner { chooser, workers, reads, wants_task_done, name, .. } = &mut *inner;
-        *reads = made.as_ref().map_or(Columns::NONE, |made| made.reads());
-        *wants_task_done = made.as_ref().is_some_and(|made| made.wants_task_done());
+        let reads = made.as_ref().map_or(Columns::NONE, |made| made.reads());
+        let wants_task_done = made.as_ref().is_some_and(|made| made.wants_task_done());
         let is_timed =
-            *wants_task_done || reads.contain(Columns::RUN_TIME) || reads.contain(Columns::UTILISATION);
-        *chooser = made.map(|made| {
-            // The one it begins with is replaced at once, by itself: so it is told of all workers.
-            let mut chooser = Chooser::new(Box::new(millpond_policy::choose::RoundRobin::new()));
-            drop(chooser.swap(made, workers, now));
+            wants_task_done || reads.contain(Columns::RUN_TIME) || reads.contain(Columns::UTILISATION);
+        let _asked = Asked::again();
+        let mut inner = self.inner();
+        let next = made.map(|made| {
+            // It takes the place of one that never chooses, since a swap tells it of all workers.
+            let mut chooser = Chooser::new(Box::new(RoundRobin::new()));
+            drop(chooser.swap(made, &inner.workers, now));
             chooser
         });
         self.is_timed.store(is_timed, Relaxed);
-        self.is_on.store(chooser.is_some(), Relaxed);
-        std::mem::replace(name, strategy.name.clone())
+        self.is_on.store(next.is_some(), Relaxed);
+        let last = std::mem::replace(&mut inner.chooser, next);
+        (inner.reads, inner.wants_task_done) = (reads, wants_task_done);
+        let name = std::mem::replace(&mut inner.name, strategy.name.clone());
+        drop(inner);
+        // It is the user's, and may do anything when it is dropped.
+        drop(last);
+        name
     }
 
     pub(crate) fn name(&self) -> String {
@@ -245,6 +254,7 @@ impl Choosing {
 
     /// Tells the strategy something, on a thread that has nobody to tell of a panic.
     fn call(&self, tell: impl FnOnce()) {
+        let _asked = Asked::again();
         if let Err(payload) = catch_unwind(AssertUnwindSafe(tell)) {
             drop_panic(payload);
             self.panics.fetch_add(1, Relaxed);
@@ -306,18 +316,25 @@ thread_local! {
     static ASKED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// This thread asks a strategy. One that submits to a pool while it is asked is not asked about that.
-struct Asked;
+/// This thread calls a strategy, under its lock. One that submits to a pool meanwhile is not asked about that.
+struct Asked {
+    before: bool,
+}
 
 impl Asked {
+    /// `None` if it does so already.
     fn once() -> Option<Self> {
-        (!ASKED.replace(true)).then_some(Self)
+        (!ASKED.get()).then(Self::again)
+    }
+
+    fn again() -> Self {
+        Self { before: ASKED.replace(true) }
     }
 }
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        ASKED.set(false);
+        ASKED.set(self.before);
     }
 }
 
@@ -331,7 +348,12 @@ impl Shared {
         let mut inner = self.choosing.inner();
         inner.refresh(self, now);
         let Inner { chooser, workers, .. } = &mut *inner;
-        let choice = chooser.as_mut().and_then(|chooser| chooser.choose(workers, &view, now));
+        let chosen = catch_unwind(AssertUnwindSafe(|| chooser.as_mut()?.choose(workers, &view, now)));
+        let choice = chosen.unwrap_or_else(|payload| {
+            drop_panic(payload);
+            self.choosing.panics.fetch_add(1, Relaxed);
+            None
+        });
         // A strategy of the user's may name anybody.
         let choice = choice.filter(|choice| (choice.worker as usize) < workers.len());
         let Some(choice) = choice else { return Err(task) };

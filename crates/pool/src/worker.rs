@@ -29,7 +29,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use steal::Thieving;
+use steal::{MailSeen, Thieving};
 
 /// Everything in it belongs to its thread; tasks reach it through `current.rs`, hence the cells.
 pub(crate) struct Worker {
@@ -53,8 +53,10 @@ pub(crate) struct Worker {
     /// The state of the random choice of whom to rob first.
     random: Cell<u32>,
     thieving: RefCell<Thieving>,
-    /// Whether it has slept for as long as others' tasks with a key are left to them.
-    has_waited_for_mail: Cell<bool>,
+    /// A task with a key that was seen to wait for another worker.
+    mail_seen: Cell<Option<MailSeen>>,
+    /// Whether that has waited for as long as it is left to its worker.
+    mail_is_ripe: Cell<bool>,
     /// How many tasks are being run on this stack inside of others.
     depth: Cell<u32>,
     /// Whether it stands still, and whether another stands in for it then.
@@ -95,7 +97,8 @@ impl Worker {
             tick: Cell::new(0),
             random: Cell::new((number as u32 + 1).wrapping_mul(0x9E37_79B9)),
             thieving: RefCell::new(Thieving::new(thief)),
-            has_waited_for_mail: Cell::new(false),
+            mail_seen: Cell::new(None),
+            mail_is_ripe: Cell::new(false),
             depth: Cell::new(0),
             standing: Cell::new(Standing::No),
         }
@@ -116,6 +119,8 @@ impl Worker {
                 }
             };
             self.share_next();
+            // It does not count as running any more, so nobody is to stand in for it if the hook waits.
+            self.standing.set(Standing::Relieved);
             self.call(self.shared.config.on_stop.as_ref());
             leave
         };

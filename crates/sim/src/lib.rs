@@ -65,3 +65,8 @@ pub fn simulate_with(
 ) -> Result<Outcome, SimError> {
     Engine::new(scenario, Strategy::Chosen(strategy), watch)?.run()
 }
+
+/// The snippets of the page, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Page;

@@ -171,6 +171,21 @@ mod tests {
     }
 
     #[test]
+    fn points_are_in_order_whatever_the_order_in_which_workers_come() {
+        let mut row = HashRing::new(20, 1).expect("valid");
+        let mut back = row.clone();
+        (0..50).for_each(|worker| assert!(row.add(worker)));
+        (0..50).rev().for_each(|worker| assert!(back.add(worker)));
+        assert!(row.points.is_sorted());
+        assert_eq!((row.points.len(), &row.points), (1000, &back.points));
+        // On one spot, and beyond both ends.
+        let mut points = ring(&[(5, 2), (5, 4), (9, 2)], 1);
+        points.merge(&[(0, 3), (5, 3), (7, 3), (10, 3), (11, 3)].map(|(at, worker)| Point { at, worker }));
+        let order: Vec<_> = points.points.iter().map(|point| (point.at, point.worker)).collect();
+        assert_eq!(order, [(0, 3), (5, 2), (5, 3), (5, 4), (7, 3), (9, 2), (10, 3), (11, 3)]);
+    }
+
+    #[test]
     fn a_key_looks_clockwise_and_round_the_end() {
         let place = place_of(7, 0);
         let ring = ring(&[(place.wrapping_add(5), 1), (place.wrapping_sub(1), 2), (place, 3)], 1);

@@ -116,8 +116,13 @@ impl Sticky {
 
     /// Forgets all keys of a worker that goes, and says how many were with it. Goes over the whole table.
     pub fn forget_worker(&mut self, worker: u32, now: Moment) -> usize {
+        self.forget_workers(|other| other == worker, now)
+    }
+
+    /// As [`forget_worker`](Self::forget_worker), for all workers that are gone, in one pass.
+    pub fn forget_workers(&mut self, is_gone: impl Fn(u32) -> bool, now: Moment) -> usize {
         let mut moved = 0;
-        for entry in self.places.iter_mut().filter(|entry| entry.worker == worker && entry.until > now) {
+        for entry in self.places.iter_mut().filter(|entry| is_gone(entry.worker) && entry.until > now) {
             *entry = Entry::default();
             moved += 1;
         }

@@ -44,9 +44,10 @@ pub struct FairShare {
     tallied: Moment,
     /// How long a task takes, over all workers; `None` while that is not known of anybody.
     usual_ns: Option<u64>,
-    /// Whether that is from a tally. Until then it is looked up for every task: the tasks that end first are
-    /// the short ones, so what is known at first is too little, and soon less so.
-    is_usual_tallied: bool,
+    /// So many choices were made since that is known, until the next tally. It is looked up again whenever
+    /// they have doubled: the tasks that end first are the short ones, so what is known at first is too
+    /// little, and soon less so.
+    choices_since_known: u32,
 }
 
 /// The time a worker has had, and its total when that was added up.
@@ -64,7 +65,7 @@ impl Tally {
     }
 
     /// What it has had by the time its total is `total_ns`, without fading. A total that has shrunk gives
-    /// more time than there is, until it is added up again.
+    /// anything, until it is added up again.
     fn had_by(self, total_ns: u64) -> u64 {
         self.had_less_total.wrapping_add(total_ns)
     }
@@ -91,7 +92,7 @@ impl FairShare {
             tallies: Roster::new(),
             tallied: Moment::ZERO,
             usual_ns: None,
-            is_usual_tallied: false,
+            choices_since_known: 0,
         }
     }
 
@@ -126,7 +127,7 @@ impl FairShare {
         }
         self.tallied = now;
         self.usual_ns = usual_ns(workers.run_mean_ns());
-        self.is_usual_tallied = self.usual_ns.is_some();
+        self.choices_since_known = 0;
     }
 
     /// Those that have begun to take tasks have had as much as the worker that has had least; nothing, if all
@@ -143,14 +144,24 @@ impl FairShare {
         self.tallies.align(workers.ids(), Tally::new(0, 0));
         if now.since(self.tallied) >= self.half_life / FADINGS_PER_HALF_LIFE {
             self.tally(workers, now);
-        } else if !self.is_usual_tallied {
-            self.usual_ns = usual_ns(workers.run_mean_ns());
+        } else {
+            self.choices_since_known =
+                self.choices_since_known.saturating_add(u32::from(self.usual_ns.is_some()));
+            if self.usual_ns.is_none() || self.choices_since_known.is_power_of_two() {
+                self.usual_ns = usual_ns(workers.run_mean_ns());
+            }
         }
         // Last, since a newcomer is to be level with what is left and not with what has faded by now.
         if !self.tallies.is_settled(workers.states()) {
             self.level(workers);
         }
     }
+}
+
+/// How long a worker has to run for what it has. Its tasks take as long as they usually do, or longer. So much
+/// work never waits that the product would not fit, centuries of it; checking costs a third of the search.
+fn waiting_ns(mean_ns: u64, usual_ns: u64, load: u32) -> u64 {
+    mean_ns.max(usual_ns).wrapping_mul(u64::from(load))
 }
 
 /// The mean over those of which it is known.
@@ -179,8 +190,7 @@ impl Choose for FairShare {
         for places in round_from(start, workers.len(), tallies.len()) {
             let outstanding =
                 workers.run_mean_ns()[places.clone()].iter().zip(&workers.load()[places.clone()]);
-            let outstanding = outstanding
-                .map(|(mean_ns, load)| (*mean_ns).max(usual_ns).saturating_mul(u64::from(*load)));
+            let outstanding = outstanding.map(|(mean_ns, load)| waiting_ns(*mean_ns, usual_ns, *load));
             match tallies.get(places.clone()) {
                 Some(tallies) => {
                     let had = tallies
@@ -188,7 +198,7 @@ impl Choose for FairShare {
                         .zip(&totals[places.clone()])
                         .map(|(tally, total)| tally.had_by(*total));
                     let work = outstanding.zip(had).map(|(waits, had)| {
-                        let work = waits.saturating_add(had);
+                        let work = waits.wrapping_add(had);
                         everybody = everybody.wrapping_add(work);
                         work
                     });
@@ -219,7 +229,7 @@ impl Choose for FairShare {
         self.tallies.clear();
         self.tallied = Moment::ZERO;
         self.usual_ns = None;
-        self.is_usual_tallied = false;
+        self.choices_since_known = 0;
     }
 }
 

@@ -136,12 +136,14 @@ pub struct PressureMetrics {
 }
 
 impl PressureMetrics {
-    pub(super) fn of(counts: &PressureCounts) -> Self {
+    /// `dropped`: how many tasks have ended so.
+    pub(super) fn of(counts: &PressureCounts, dropped: u64) -> Self {
+        let dropped_newest = read(&counts.dropped_newest);
         Self {
             refused: read(&counts.refused),
             timed_out: read(&counts.timed_out),
-            dropped_newest: read(&counts.dropped_newest),
-            dropped_oldest: read(&counts.dropped_oldest),
+            dropped_newest,
+            dropped_oldest: dropped.saturating_sub(dropped_newest),
             ran_by_caller: read(&counts.ran_by_caller),
         }
     }
@@ -258,7 +260,7 @@ pub struct WorkerMetrics {
 impl WorkerMetrics {
     pub(super) fn of(shared: &Shared, id: usize, seat: &Seat, now: Moment) -> Self {
         let counters = &seat.counters;
-        let (run_mean_ns, run_ns) = run_times(seat, shared.config.metrics.sample_every, now);
+        let (run_mean_ns, run_ns) = run_times(seat, shared.config.metrics.sample_every);
         Self {
             id,
             state: seat.state(),
@@ -279,10 +281,10 @@ impl WorkerMetrics {
 }
 
 /// How long a task runs at this seat, and how long all of them have, in nanoseconds.
-fn run_times(seat: &Seat, sample_every: u32, now: Moment) -> (u64, u64) {
+fn run_times(seat: &Seat, sample_every: u32) -> (u64, u64) {
     if sample_every == 0 {
         // Nothing is sampled; but a strategy may have every task timed.
-        return (seat.pace.run_mean_ns(), seat.pace.run_total_ns(now.as_nanos()));
+        return (seat.pace.run_mean_ns(), seat.pace.ended_ns());
     }
     let (timed, sum_ns) = seat.samples.run();
     // Every timed task stands for as many as are not.

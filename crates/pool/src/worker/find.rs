@@ -65,7 +65,7 @@ impl Worker {
         }
         if let Some(assigned) = self.seat.assigned()
             && !assigned.seems_empty()
-            && !self.urgent_comes_first(tick)
+            && !self.lanes_come_first(tick)
             && let Ok(claimed) = assigned.try_claim()
         {
             return Some(found(claimed.take()));
@@ -82,11 +82,15 @@ impl Worker {
         self.shared.overflow.pop().map(found)
     }
 
-    /// Whether the shared lanes come before what was given to this worker: something urgent waits there, and it has its
-    /// turn. What was given counts as of the normal lane.
-    fn urgent_comes_first(&self, tick: u32) -> bool {
+    /// Whether the shared lanes come before what was given to this worker: every second time, so that what found no
+    /// room at a worker is not overtaken for ever; or as often as the urgent lane weighs, if something is urgent.
+    fn lanes_come_first(&self, tick: u32) -> bool {
+        let lanes = &self.shared.lanes;
         let [high, normal, _] = self.shared.config.lane_weights;
-        self.shared.lanes.anything_urgent() && tick % (high + normal) < high
+        if lanes.anything_urgent() {
+            return tick % (high + normal) < high;
+        }
+        !tick.is_multiple_of(2) && !lanes.is_empty()
     }
 
     /// A task that gave way waits in this worker's own queue, and another comes first here: somebody else may run it.

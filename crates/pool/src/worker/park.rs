@@ -17,7 +17,9 @@ use std::time::{Duration, Instant};
 /// Pauses of the processor between two looks.
 const PAUSES: u32 = 8;
 /// After so many looks the processor is offered to others, and the clock is read.
-const LOOKS_PER_YIELD: u32 = 16;
+const LOOKS_PER_YIELD: usize = 16;
+/// The same, counted in seats looked at.
+const SEATS_PER_YIELD: usize = 256;
 /// A worker that nobody can stand in for looks this often whether there is something it could run meanwhile.
 const UNRELIEVED_WAIT: Duration = Duration::from_millis(1);
 
@@ -46,7 +48,7 @@ impl Worker {
             // Whoever rises is searching.
             searches = true;
             looked = self.search(Instant::now(), || false);
-            self.has_waited_for_mail.set(false);
+            self.mail_is_ripe.set(false);
         }
     }
 
@@ -70,15 +72,17 @@ impl Worker {
             if shared.attention() & attention::DRAINING != 0 {
                 shared.crew.tell_drainers();
             }
-            shared.mail_waits_elsewhere(self.number).then_some(shared.config.affinity.steal_after)
+            self.wait_for_mail()
         });
-        self.has_waited_for_mail.set(slept);
+        self.mail_is_ripe.set(slept);
     }
 
     /// Looks everywhere, again and again, until the configured time is over; at least once.
     fn search(&self, started: Instant, elsewhere: impl Fn() -> bool) -> Looked {
+        // A look at many seats takes as long as many looks at few.
+        let looks = (SEATS_PER_YIELD / self.shared.seats_used().max(1)).clamp(1, LOOKS_PER_YIELD);
         loop {
-            for _ in 0..LOOKS_PER_YIELD {
+            for _ in 0..looks {
                 if self.shared.calls_worker(self.number) {
                     return Looked::InVain;
                 }
@@ -92,7 +96,9 @@ impl Worker {
                     std::hint::spin_loop();
                 }
             }
-            if started.elapsed() >= self.shared.config.spin {
+            // Who waits for the pool to run dry waits for everybody to sleep.
+            let drains = self.shared.attention() & attention::DRAINING != 0;
+            if drains || started.elapsed() >= self.shared.config.spin {
                 return Looked::InVain;
             }
             std::thread::yield_now();

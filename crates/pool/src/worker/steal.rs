@@ -2,8 +2,8 @@
 //!
 //! Whom to rob, and of how much, is decided by `millpond_policy::steal` from a picture of all seats; here the picture
 //! is taken and the robbery done. The oldest tasks go, and keep their order. Tasks with an affinity key are left to
-//! their worker: only when this one has slept for [`steal_after`](millpond_policy::affinity::AffinitySettings) and they
-//! still wait does it take one. What waits at a worker that stands still or has left is for everybody, even if stealing
+//! their worker: only when this one, having nothing to do, has seen one wait for
+//! [`steal_after`](millpond_policy::affinity::AffinitySettings) does it take it. What waits at a worker that stands still or has left is for everybody, even if stealing
 //! is off: nobody else would come to it.
 //!
 //! A busy worker takes a single task of another now and then, in case it waits behind a worker that stands still.
@@ -13,15 +13,26 @@ use crate::counters::bump;
 use crate::events::EventKind;
 use crate::seat::Seat;
 use crate::task::Task;
+use millpond_policy::Moment;
 use millpond_policy::steal::Thief;
 use millpond_policy::view::{Views, WorkerView};
 use millpond_queue::Steal;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// A worker's picture of the others, and what it remembers of its robberies.
 pub(super) struct Thieving {
     thief: Thief,
     seats: Views,
+}
+
+/// A task with a key that waits for another worker.
+#[derive(Clone, Copy)]
+pub(super) struct MailSeen {
+    at: usize,
+    /// How many had left that inbox.
+    dequeued: u64,
+    since: Moment,
 }
 
 impl Thieving {
@@ -56,7 +67,23 @@ impl Worker {
         let robbed = if steals { self.rob_as_planned() } else { None };
         robbed
             .or_else(|| self.rob_mail(|seat| seat.presence.is_open()))
-            .or_else(|| if steals && self.has_waited_for_mail.get() { self.rob_mail(|_| true) } else { None })
+            .or_else(|| if steals && self.mail_is_ripe.get() { self.rob_mail(|_| true) } else { None })
+    }
+
+    /// For how long this worker may sleep until a task with a key, which waits for another, has waited long enough.
+    /// Whether it is the same task is told by how many have left that inbox.
+    pub(super) fn wait_for_mail(&self) -> Option<Duration> {
+        let shared = &self.shared;
+        let still_waits = |seen: &MailSeen| {
+            let inbox = &shared.seat(seen.at).inbox;
+            !inbox.is_empty() && inbox.stats().dequeued == seen.dequeued
+        };
+        let seen = self.mail_seen.get().filter(still_waits).or_else(|| {
+            let (at, seat) = shared.mail_elsewhere(self.number)?;
+            Some(MailSeen { at, dequeued: seat.inbox.stats().dequeued, since: shared.now() })
+        });
+        self.mail_seen.set(seen);
+        Some(shared.config.affinity.steal_after.saturating_sub(shared.now().since(seen?.since)))
     }
 
     fn rob_as_planned(&self) -> Option<Task> {

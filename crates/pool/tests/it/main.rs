@@ -26,6 +26,7 @@ mod metrics;
 mod nesting;
 mod options;
 mod own_pool;
+mod own_strategy;
 mod panics;
 mod pressure;
 mod prometheus;

@@ -327,6 +327,8 @@ fn pictures_taken_while_tasks_run_never_go_back() {
     let metrics = pool.metrics();
     assert_eq!((metrics.completed, metrics.queue.enqueued, metrics.queue.dequeued), (20_000, 20_000, 20_000));
     assert!((4998..=5002).contains(&metrics.run.timed), "{}", metrics.run.timed);
+    let ran: Duration = metrics.workers.iter().map(|worker| worker.run_total).sum();
+    assert_eq!(ran, metrics.run.sum * 4, "each timed task stands for four");
 }
 
 #[test]

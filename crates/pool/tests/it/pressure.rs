@@ -147,7 +147,6 @@ fn cell(policy: BackPressure, verb: Verb, producers: usize, held: bool) -> Outco
         let threads: Vec<_> = (0..producers).map(|first| scope.spawn(producer(first))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    let busied = u64::from(busy.is_some());
     drop(busy);
     let mut outcome = Outcome { ran: 0, dropped: Vec::new(), refused: Vec::new() };
     for account in accounts {
@@ -169,7 +168,7 @@ fn cell(policy: BackPressure, verb: Verb, producers: usize, held: bool) -> Outco
     assert_eq!(run_once + never, producers * EACH, "none ran twice");
     assert!(pool.drain(Duration::MAX).is_finished());
     let metrics = pool.metrics();
-    assert_eq!(metrics.completed, outcome.ran as u64 + busied);
+    assert_eq!(metrics.completed, outcome.ran as u64 + u64::from(held));
     assert_eq!(metrics.dropped, outcome.dropped.len() as u64);
     assert_eq!(metrics.ended(), metrics.completed + metrics.dropped);
     assert_eq!(metrics.pressure.dropped_newest + metrics.pressure.dropped_oldest, metrics.dropped);
@@ -177,16 +176,15 @@ fn cell(policy: BackPressure, verb: Verb, producers: usize, held: bool) -> Outco
     outcome
 }
 
-/// Every cell of one policy: calls `check` with the outcome, with how many tasks there were and whether they came
-/// from one thread, if the worker was busy meanwhile.
+/// Every cell of one policy: calls `check` with the outcome if the worker was busy meanwhile, with how many tasks there
+/// were, and with whether they came from one thread.
 fn every_cell(policy: BackPressure, check: impl Fn(&Outcome, usize, bool) + Send + 'static) {
     promptly("every task has an end", move || {
         for verb in [Verb::Submit, Verb::Batch, Verb::Async] {
             for producers in [1, 4] {
-                if policy != BLOCK {
-                    let outcome = cell(policy, verb, producers, true);
-                    check(&outcome, producers * EACH, producers == 1);
-                }
+                // Who waits for room without a limit waits for the worker.
+                let outcome = cell(policy, verb, producers, policy != BLOCK);
+                check(&outcome, producers * EACH, producers == 1);
                 cell(policy, verb, producers, false);
             }
         }
@@ -225,13 +223,8 @@ fn drop_oldest_drops_as_many_as_were_too_many_and_keeps_the_newest() {
 
 #[test]
 fn block_waits_until_every_task_is_taken_in() {
-    promptly("every task runs", || {
-        for verb in [Verb::Submit, Verb::Batch, Verb::Async] {
-            for producers in [1, 4] {
-                let outcome = cell(BLOCK, verb, producers, false);
-                assert_eq!((outcome.ran, outcome.refused.len()), (producers * EACH, 0));
-            }
-        }
+    every_cell(BLOCK, |outcome, tasks, _| {
+        assert_eq!((outcome.ran, outcome.dropped.len(), outcome.refused.len()), (tasks, 0, 0));
     });
 }
 
@@ -257,8 +250,8 @@ fn caller_runs_runs_on_the_submitters_thread_and_is_counted() {
     assert_eq!(ran.poll().unwrap().unwrap(), thread::current().id());
     let panics = pool.submit(|| -> () { resume_unwind(Box::new("on purpose")) }).unwrap();
     assert!(matches!(panics.wait(), Err(TaskError::Panicked(_))), "the submitter goes on");
-    let metrics = pool.metrics();
-    assert_eq!((metrics.completed, metrics.panicked, metrics.pressure.ran_by_caller), (1, 1, 2));
+    let seen = pool.metrics();
+    assert_eq!((seen.completed, seen.panicked, seen.pressure.ran_by_caller), (1, 1, 2));
     busy.release();
 }
 
@@ -276,9 +269,7 @@ fn a_task_run_by_its_caller_may_submit_and_too_deep_it_is_refused() {
         }
     }
     let (pool, _busy) = full_pool(BackPressure::CallerRuns);
-    for _ in 0..3 {
-        assert_eq!(dive(&pool, 0), 16, "and the depth is given back");
-    }
+    (0..3).for_each(|_| assert_eq!(dive(&pool, 0), 16, "and the depth is given back"));
     assert_eq!(pool.metrics().pressure.ran_by_caller, 3 * 16);
 }
 
@@ -356,6 +347,25 @@ fn the_place_of_a_cancelled_task_is_taken_before_anything_is_dropped() {
 }
 
 #[test]
+fn tasks_of_a_scope_are_never_dropped_and_not_counted_so() {
+    promptly("the scope ends", || {
+        for policy in POLICIES.into_iter().filter(|policy| *policy != BLOCK) {
+            let (pool, ran) = (pool_with(policy, 2), AtomicUsize::new(0));
+            let busy = Busy::one(&pool);
+            pool.scope(|scope| {
+                (0..10).for_each(|_| scope.spawn(|| add(&ran, 1)));
+                // They would be dropped for this one, if they could be.
+                assert_eq!(pool.spawn(|| ()).is_err(), policy == BackPressure::Reject);
+                drop(busy);
+            });
+            assert_eq!(ran.load(Relaxed), 10, "{policy}");
+            let (dropped, pressure) = (pool.metrics().dropped, pool.metrics().pressure);
+            assert_eq!(pressure.dropped_oldest + pressure.dropped_newest, dropped, "{policy}");
+        }
+    });
+}
+
+#[test]
 fn nothing_is_left_of_a_task_that_was_dropped() {
     for policy in [BackPressure::DropNewest, BackPressure::DropOldest] {
         let (pool, witnesses) = (pool_with(policy, 1), Witnesses::default());
@@ -381,8 +391,8 @@ fn verbs_that_say_what_they_do_do_it_under_every_policy() {
             let (pool, busy) = full_pool(policy);
             assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))), "{policy}");
             assert!(matches!(pool.try_spawn(|| ()), Err(SubmitError::Full(_))), "{policy}");
-            let brief = Duration::from_millis(1);
-            assert!(matches!(pool.submit_timeout(|| (), brief), Err(SubmitError::TimedOut(_))), "{policy}");
+            let timed_out = pool.submit_timeout(|| (), Duration::from_millis(1)).unwrap_err();
+            assert_eq!(timed_out.reason(), Refused::TimedOut, "{policy}");
             let sleeper = Sleeper::default();
             thread::scope(|scope| {
                 let waits = scope.spawn(|| {
@@ -415,15 +425,13 @@ fn a_worker_that_submits_to_its_own_full_pool_never_waits_for_itself() {
             let inside = pool.submit(move || {
                 while handle.try_spawn(|| ()).is_ok() {}
                 for number in 0..3 {
-                    told.send((number, handle.submit(move || number).map_err(|back| back.reason()))).unwrap();
+                    told.send(handle.submit(move || number).map_err(|back| back.reason())).unwrap();
                     let future = handle.spawn_async(async move { number });
-                    told.send((number, future.map_err(|back| back.reason()))).unwrap();
+                    told.send(future.map_err(|back| back.reason())).unwrap();
                 }
-                thread_name()
             });
-            let worker = inside.unwrap().wait().unwrap();
-            let ends: Vec<_> =
-                tells.iter().map(|(_, taken)| taken.map(|ticket| ticket.wait().ok())).collect();
+            inside.unwrap().wait().unwrap();
+            let ends: Vec<_> = tells.iter().map(|taken| taken.map(|ticket| ticket.wait().ok())).collect();
             let all = |end: fn(usize) -> Result<Option<usize>, Refused>| {
                 (0..3).flat_map(|number| [end(number), end(number)]).collect::<Vec<_>>()
             };
@@ -434,7 +442,7 @@ fn a_worker_that_submits_to_its_own_full_pool_never_waits_for_itself() {
                 BackPressure::DropOldest => [None, None, Some(1), Some(1), Some(2), Some(2)].map(Ok).to_vec(),
                 _ => all(|number| Ok(Some(number))),
             };
-            assert_eq!(ends, expected, "{policy} on {worker}");
+            assert_eq!(ends, expected, "{policy}");
             assert!(pool.drain(Duration::MAX).is_finished());
         }
     });
@@ -470,26 +478,20 @@ fn a_pool_that_has_ended_refuses_as_closed_under_every_policy() {
         for stops in [true, false] {
             let pool = pool_with(policy, 1);
             let handle = pool.handle();
-            let _drained = if stops {
-                assert!(pool.stop(Duration::MAX).is_finished());
-                None
+            let (report, _drained) = if stops {
+                (pool.stop(Duration::MAX), None)
             } else {
-                assert!(pool.drain(Duration::MAX).is_finished());
-                Some(pool)
+                (pool.drain(Duration::MAX), Some(pool))
             };
-            for _ in 0..3 {
-                let Err(SubmitError::Closed(task)) = handle.submit(|| 7) else { panic!("{policy}") };
-                assert_eq!(task(), 7);
-                assert!(matches!(handle.try_submit(|| ()), Err(SubmitError::Closed(_))), "{policy}");
-                assert!(matches!(handle.spawn(|| ()), Err(SubmitError::Closed(_))), "{policy}");
-                let Err(SubmitError::Closed(future)) = handle.spawn_async(async { 8 }) else {
-                    panic!("{policy}")
-                };
-                assert_eq!(block_on(future), 8);
-                let batch = handle.submit_batch((0..3).map(|number| move || number)).unwrap_err();
-                assert_eq!((batch.accepted.len(), batch.refused.reason()), (0, Refused::Closed), "{policy}");
-                assert_eq!(batch.rest.len(), 2, "{policy}");
-            }
+            assert!(report.is_finished(), "{policy}");
+            let task = handle.submit(|| 7).unwrap_err();
+            assert_eq!((task.reason(), task.into_inner()()), (Refused::Closed, 7), "{policy}");
+            let future = handle.spawn_async(async { 8 }).unwrap_err();
+            assert_eq!((future.reason(), block_on(future.into_inner())), (Refused::Closed, 8), "{policy}");
+            let batch = handle.submit_batch((0..3).map(|number| move || number)).unwrap_err();
+            assert_eq!((batch.refused.reason(), batch.rest.len()), (Refused::Closed, 2), "{policy}");
+            assert!(matches!(handle.try_submit(|| ()), Err(SubmitError::Closed(_))), "{policy}");
+            assert!(matches!(handle.spawn(|| ()), Err(SubmitError::Closed(_))), "{policy}");
             assert_eq!(handle.metrics().ended(), 0, "{policy}");
         }
     }

@@ -8,9 +8,8 @@
 
 use crate::busy::{Busy, start, thread_name, until_asleep};
 use crate::eventually::{eventually, promptly};
-use crate::strategies::{
-    Obedient, choosing_pool, held_pool, named, no_stealing, number_of, waiting_at_workers,
-};
+use crate::own_strategy::Obedient;
+use crate::strategies::{choosing_pool, held_pool, named, no_stealing, number_of, waiting_at_workers};
 use millpond::policy::steal::{Reason, StealSize};
 use millpond::{
     EventKind, Pool, PoolConfig, StealSettings, Strategy, SubmitError, TaskError, TaskOptions, Ticket,
@@ -164,19 +163,6 @@ fn settings_that_cannot_work_are_refused_with_what_is_allowed() {
         let error = Pool::start(PoolConfig { stealing, ..PoolConfig::default() }).unwrap_err();
         assert_eq!(error.to_string(), message);
     }
-}
-
-#[test]
-fn a_task_for_a_worker_that_has_left_is_passed_on() {
-    promptly("the tasks run", || {
-        let (_, strategy) = Obedient::choosing(Some(1));
-        let pool = choosing_pool(2, strategy);
-        pool.resize(1).unwrap();
-        eventually("the second leaves", || pool.metrics().workers_running == 1);
-        for _ in 0..100 {
-            assert_eq!(number_of(&pool.submit(thread_name).unwrap().wait().unwrap()), 0);
-        }
-    });
 }
 
 #[test]

@@ -4,20 +4,18 @@
 //! chosen worker is full, leaves or is not there, and when the pool ends. Where tasks are counted at each worker,
 //! nobody steals and every worker is kept busy, so that what waits is exactly what was given.
 //!
-//! Not here: which worker each strategy prefers (`crates/policy/tests`), tasks with a key (`keys.rs`).
+//! Not here: which worker each strategy prefers (`crates/policy/tests`), strategies of the user's own
+//! (`own_strategy.rs`), tasks with a key (`keys.rs`).
 
 use crate::busy::{Busy, start, thread_name, until_asleep};
 use crate::eventually::{eventually, promptly};
 use crate::witness::add;
-use millpond::policy::choose::{Choice, Choose, Reason};
-use millpond::policy::view::{Columns, TaskView, Views, WorkerView};
+use millpond::policy::choose::Reason;
 use millpond::{
-    CancelAnswer, Moment, Placed, Pool, PoolConfig, PoolHandle, Priority, StealSettings, Strategy,
-    TaskOptions, Ticket, yield_now,
+    Placed, Pool, PoolConfig, PoolHandle, Priority, StealSettings, Strategy, TaskOptions, Ticket,
 };
-use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -82,6 +80,24 @@ impl Ledger {
                 });
             }
         });
+    }
+
+    /// Submits all from four threads while somebody meddles with the pool, then sees that each ran once.
+    fn submit_and_meddle(self: &Arc<Self>, pool: &Pool, what: &str, mut meddle: impl FnMut()) {
+        let (over, mut times) = (AtomicBool::new(false), 0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                self.submit_all(pool, 4);
+                over.store(true, Relaxed);
+            });
+            while times < 100 || !over.load(Relaxed) {
+                meddle();
+                times += 1;
+            }
+        });
+        assert!(pool.drain(Duration::MAX).is_finished());
+        self.assert_each_ran_once(what);
+        assert_eq!(pool.metrics().completed, self.0.len() as u64, "{what}");
     }
 
     fn assert_each_ran_once(&self, what: &str) {
@@ -213,157 +229,6 @@ fn weights_are_kept_exactly_in_every_round() {
     assert!(error.starts_with(allowed), "{error}");
 }
 
-/// What a strategy of the user's own was told.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Told {
-    added: Vec<u32>,
-    removed: Vec<u32>,
-    /// How many tasks ended at each worker.
-    done: Vec<u64>,
-    /// The last picture it chose from: running and waiting tasks of each worker.
-    seen: Vec<(u32, u32)>,
-}
-
-/// Chooses what it is told to choose, and notes what it is told.
-#[derive(Debug, Default)]
-pub(crate) struct Obedient {
-    choice: Mutex<Option<u32>>,
-    told: Mutex<Told>,
-}
-
-impl Obedient {
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap()
-    }
-
-    /// A strategy that chooses this worker, or none, until told otherwise.
-    pub(crate) fn choosing(worker: Option<u32>) -> (Arc<Self>, Strategy) {
-        let shared = Arc::new(Self { choice: Mutex::new(worker), ..Self::default() });
-        let made = Arc::clone(&shared);
-        (shared, Strategy::custom("obedient", move || Box::new(Noting(Arc::clone(&made)))))
-    }
-}
-
-#[derive(Debug)]
-struct Noting(Arc<Obedient>);
-
-impl Choose for Noting {
-    fn name(&self) -> &str {
-        "obedient"
-    }
-
-    fn reads(&self) -> Columns {
-        Columns::LOAD
-    }
-
-    fn choose(&mut self, workers: &Views, _task: &TaskView, _now: Moment) -> Option<Choice> {
-        self.0.told().seen = workers.rows().map(|worker| (worker.running, worker.queued)).collect();
-        let worker = (*self.0.choice.lock().unwrap())?;
-        Some(Choice { at: worker as usize, worker, reason: Reason::Custom("it was told so") })
-    }
-
-    fn wants_task_done(&self) -> bool {
-        true
-    }
-
-    fn task_done(&mut self, worker: u32, _ran: Duration, _now: Moment) {
-        let mut told = self.0.told();
-        let workers = told.done.len().max(worker as usize + 1);
-        told.done.resize(workers, 0);
-        told.done[worker as usize] += 1;
-    }
-
-    fn worker_added(&mut self, worker: &WorkerView, _now: Moment) {
-        self.0.told().added.push(worker.id);
-    }
-
-    fn worker_removed(&mut self, worker: u32) {
-        self.0.told().removed.push(worker);
-    }
-}
-
-#[test]
-fn a_strategy_of_ones_own_sees_what_runs_and_waits_and_is_obeyed() {
-    promptly("the tasks run", || {
-        let (obedient, strategy) = Obedient::choosing(Some(1));
-        let (pool, busy) = held_pool(2, &strategy);
-        assert_eq!(pool.strategy(), "obedient");
-        let tickets: Vec<_> = (0..5).map(|_| pool.submit(thread_name).unwrap()).collect();
-        assert_eq!(obedient.told().seen, [(1, 0), (1, 4)]);
-        assert_eq!(waiting_at_workers(&pool), [0, 5]);
-        drop(busy);
-        for ticket in tickets {
-            assert_eq!(ticket.placed().to_string(), "it was given to worker 1: it was told so");
-            assert_eq!(number_of(&ticket.wait().unwrap()), 1);
-        }
-    });
-}
-
-#[test]
-fn a_task_for_nobody_or_for_a_worker_that_is_not_there_goes_to_the_shared_queue() {
-    promptly("the tasks run", || {
-        for nobody in [None, Some(2), Some(u32::MAX)] {
-            let (_, strategy) = Obedient::choosing(nobody);
-            let (pool, busy) = held_pool(2, &strategy);
-            let tickets: Vec<_> = (0..5).map(|number| pool.submit(move || number).unwrap()).collect();
-            assert_eq!(pool.metrics().lane(Priority::Normal).len, 5);
-            drop(busy);
-            for (number, ticket) in tickets.into_iter().enumerate() {
-                assert_eq!(ticket.placed(), Placed::Shared);
-                assert_eq!(ticket.wait().unwrap(), number);
-            }
-        }
-    });
-}
-
-#[test]
-fn a_strategy_is_told_of_every_closure_that_ends_also_in_a_panic() {
-    let (obedient, strategy) = Obedient::choosing(Some(1));
-    let pool = choosing_pool(2, strategy);
-    (0..100).for_each(|_| pool.spawn(|| ()).unwrap());
-    (0..10).for_each(|_| pool.spawn(|| resume_unwind(Box::new("on purpose"))).unwrap());
-    assert!(pool.drain(Duration::MAX).is_finished());
-    assert_eq!(obedient.told().done, [0, 110]);
-}
-
-#[test]
-fn a_strategy_is_told_once_of_a_future_and_never_of_what_was_cancelled() {
-    let (obedient, strategy) = Obedient::choosing(Some(0));
-    let pool = choosing_pool(1, strategy);
-    let yields = pool.spawn_async(async {
-        for _ in 0..50 {
-            yield_now().await;
-        }
-    });
-    yields.unwrap().wait().unwrap();
-    let busy = Busy::one(&pool);
-    let cancelled: Vec<_> = (0..10).map(|_| pool.submit(|| ()).unwrap()).collect();
-    assert!(cancelled.iter().all(|ticket| ticket.cancel() == CancelAnswer::Cancelled));
-    busy.release();
-    assert!(pool.drain(Duration::MAX).is_finished());
-    assert_eq!(obedient.told().done, [2], "the future, and what kept the worker busy");
-}
-
-#[test]
-fn a_strategy_is_told_of_workers_that_come_and_go_and_of_those_there_before_it() {
-    let (obedient, strategy) = Obedient::choosing(None);
-    let pool = choosing_pool(2, Strategy::shared());
-    pool.set_strategy(&strategy);
-    assert_eq!(obedient.told().added, [0, 1], "those that are there");
-    pool.resize(4).unwrap();
-    eventually("two come", || obedient.told().added.len() == 4);
-    pool.resize(1).unwrap();
-    eventually("three go", || obedient.told().removed.len() == 3);
-    let mut told = obedient.told().clone();
-    told.added.sort_unstable();
-    told.removed.sort_unstable();
-    assert_eq!((told.added, told.removed), (vec![0, 1, 2, 3], vec![1, 2, 3]));
-    assert_eq!(pool.set_strategy(&Strategy::shared()), "obedient");
-    pool.resize(2).unwrap();
-    until_asleep(&pool);
-    assert_eq!(obedient.told().added.len(), 4, "one that is not in force is told nothing");
-}
-
 #[test]
 fn an_unknown_name_is_refused_with_all_that_are_known_and_the_nearest() {
     let error = Strategy::named("round-robbin").unwrap_err().to_string();
@@ -376,29 +241,17 @@ fn an_unknown_name_is_refused_with_all_that_are_known_and_the_nearest() {
 #[test]
 fn swapping_strategies_under_load_loses_and_repeats_nothing() {
     promptly("all tasks run", || {
-        for stealing in [true, false] {
-            let stealing = StealSettings { enabled: stealing, ..StealSettings::default() };
+        for enabled in [true, false] {
+            let stealing = StealSettings { enabled, ..StealSettings::default() };
             let pool = start(PoolConfig { workers: 3, stealing, ..PoolConfig::default() });
-            let (ledger, over) = (Ledger::of(20_000), AtomicBool::new(false));
-            let mut swaps = 0;
-            thread::scope(|scope| {
-                scope.spawn(|| {
-                    ledger.submit_all(&pool, 4);
-                    over.store(true, Relaxed);
-                });
-                let mut before = pool.strategy();
-                let mut names = Strategy::names().collect::<Vec<_>>().into_iter().cycle();
-                while !over.load(Relaxed) || swaps < 100 {
-                    let name = names.next().unwrap();
-                    assert_eq!(pool.set_strategy(&named(name)), before);
-                    assert_eq!(pool.strategy(), name);
-                    before = name.to_owned();
-                    swaps += 1;
-                }
+            let mut before = pool.strategy();
+            let mut names = Strategy::names().collect::<Vec<_>>().into_iter().cycle();
+            Ledger::of(20_000).submit_and_meddle(&pool, &format!("stealing {enabled}"), || {
+                let name = names.next().unwrap();
+                assert_eq!(pool.set_strategy(&named(name)), before);
+                assert_eq!(pool.strategy(), name);
+                before = name.to_owned();
             });
-            assert!(pool.drain(Duration::MAX).is_finished());
-            ledger.assert_each_ran_once(&format!("{swaps} swaps"));
-            assert_eq!(pool.metrics().completed, 20_000);
         }
     });
 }
@@ -408,19 +261,9 @@ fn workers_that_come_and_go_under_load_lose_and_repeat_nothing() {
     promptly("all tasks run", || {
         for name in ["round-robin", "least-busy", "fair-share"] {
             let pool = choosing_pool(4, named(name));
-            let (ledger, over) = (Ledger::of(10_000), AtomicBool::new(false));
-            thread::scope(|scope| {
-                scope.spawn(|| {
-                    ledger.submit_all(&pool, 4);
-                    over.store(true, Relaxed);
-                });
-                let mut sizes = [1, 4, 2, 6].into_iter().cycle();
-                while !over.load(Relaxed) {
-                    pool.resize(sizes.next().unwrap()).unwrap();
-                }
-            });
-            assert!(pool.drain(Duration::MAX).is_finished());
-            ledger.assert_each_ran_once(name);
+            let mut sizes = [1, 4, 2, 6].into_iter().cycle();
+            let resize = || pool.resize(sizes.next().unwrap()).unwrap();
+            Ledger::of(10_000).submit_and_meddle(&pool, name, resize);
         }
     });
 }
@@ -438,20 +281,24 @@ fn a_task_with_a_priority_waits_in_its_lane_whoever_chooses() {
 }
 
 #[test]
-fn an_urgent_task_comes_before_those_that_were_given_to_the_worker() {
+fn urgent_tasks_come_first_and_leave_those_that_were_given_their_share() {
     let (pool, busy) = held_pool(1, &named("round-robin"));
     let order = Arc::new(Mutex::new(Vec::new()));
-    let urgent = TaskOptions { priority: Priority::High, ..TaskOptions::default() };
-    let normal = TaskOptions::default();
-    for (number, options) in std::iter::repeat_n(&normal, 50).chain([&urgent]).enumerate() {
-        let order = Arc::clone(&order);
-        pool.with(options).spawn(move || order.lock().unwrap().push(number)).unwrap();
+    for priority in [Priority::Normal, Priority::High] {
+        for _ in 0..200 {
+            let order = Arc::clone(&order);
+            let options = TaskOptions { priority, ..TaskOptions::default() };
+            pool.with(&options).spawn(move || order.lock().unwrap().push(priority)).unwrap();
+        }
     }
     drop(busy);
     assert!(pool.drain(Duration::MAX).is_finished());
-    let place = order.lock().unwrap().iter().position(|number| *number == 50).unwrap();
-    // As many takes as the weights add up to.
-    assert!(place < 13, "it ran as number {place}");
+    let order = order.lock().unwrap();
+    let first = |priority| order.iter().position(|ran| *ran == priority).unwrap();
+    // As many takes as the weights add up to, which are 8 and 4 and 1.
+    assert!(first(Priority::High) < 13 && first(Priority::Normal) < 13, "{order:?}");
+    let urgent = order[..130].iter().filter(|ran| **ran == Priority::High).count();
+    assert!((70..=100).contains(&urgent), "{urgent} of 130 were urgent");
 }
 
 #[test]
@@ -469,8 +316,8 @@ fn what_a_chosen_worker_has_no_room_for_goes_to_the_shared_queue() {
         let tickets: Vec<_> = (0..5).map(|number| pool.try_submit(move || number).unwrap()).collect();
         let refused = pool.try_submit(|| 5).unwrap_err();
         assert_eq!(refused.into_inner()(), 5);
-        let placed: Vec<_> = tickets.iter().map(chosen).collect();
-        assert_eq!(placed, [Some(0), Some(0), None, None, None]);
+        let is_shared: Vec<_> = tickets.iter().map(|ticket| ticket.placed() == Placed::Shared).collect();
+        assert_eq!(is_shared, [false, false, true, true, true]);
         assert_eq!((waiting_at_workers(&pool), pool.metrics().tasks_waiting), (vec![2], 5));
         busy.release();
         let results: Vec<_> = tickets.into_iter().map(|ticket| ticket.wait().unwrap()).collect();

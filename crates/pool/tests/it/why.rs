@@ -9,8 +9,8 @@ use crate::futures::Door;
 use crate::strategies::{choosing_pool, named};
 use millpond::policy::choose::Reason;
 use millpond::{
-    BackPressure, CancelAnswer, Placed, PoolConfig, Priority, Stands, SubmitError, TaskError, TaskOptions,
-    Ticket,
+    BackPressure, CancelAnswer, EventKind, Placed, PoolConfig, Priority, Refused, Stands, SubmitError,
+    TaskError, TaskOptions, Ticket,
 };
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -102,6 +102,18 @@ fn a_task_that_never_waited_says_so_whatever_it_submitted_itself() {
 }
 
 #[test]
+fn what_a_dropped_task_sets_off_is_not_told_of_the_one_that_took_its_place() {
+    let other = choosing_pool(1, named("round-robin"));
+    let config = PoolConfig { workers: 1, queue_capacity: 1, ..PoolConfig::default() };
+    let pool = start(PoolConfig { back_pressure: BackPressure::DropOldest, ..config });
+    let _busy = Busy::one(&pool);
+    let elsewhere = other.handle();
+    pool.submit(|| ()).unwrap().on_done(move |_| elsewhere.spawn(|| ()).unwrap());
+    assert_eq!(pool.submit(|| ()).unwrap().placed(), Placed::Shared);
+    assert_eq!(pool.metrics().dropped, 1);
+}
+
+#[test]
 fn each_strategy_tells_its_own_reason() {
     for (name, words) in [
         ("round-robin", "it was its turn"),
@@ -142,6 +154,16 @@ fn a_task_waits_because_all_workers_are_busy() {
     assert_eq!(why, format!("{SHARED}; it waits because all 2 workers are busy; 2 tasks wait"));
     drop(busy);
     tickets.into_iter().for_each(|ticket| ticket.wait().unwrap());
+}
+
+#[test]
+fn a_task_waits_for_one_busy_worker_if_nobody_else_may_take_it() {
+    let pool = choosing_pool(2, named("round-robin"));
+    let _busy = Busy::one(&pool);
+    let tickets = [pool.submit(|| ()).unwrap(), pool.submit(|| ()).unwrap()];
+    eventually("the other worker has nothing left to do", || pool.metrics().workers_asleep == 1);
+    let why = tickets.each_ref().map(|ticket| pool.why(ticket).stands.to_string());
+    assert_eq!(why, ["it has ended", "it waits for worker 0, which is busy"]);
 }
 
 #[test]
@@ -216,4 +238,27 @@ fn a_refusal_says_why_and_what_to_do() {
     let closed = handle.submit(|| ()).unwrap_err();
     assert!(matches!(&closed, SubmitError::Closed(_)));
     assert_eq!(closed.to_string(), "pool is closed; it takes nothing more");
+}
+
+#[test]
+fn every_refusal_is_told_with_its_reason_whoever_refuses() {
+    let pool = start(PoolConfig { workers: 1, queue_capacity: 2, futures_max: 1, ..PoolConfig::default() });
+    let busy = Busy::one(&pool);
+    let events = pool.events(100);
+    let _first = pool.spawn_async(async {}).unwrap();
+    assert!(pool.spawn_async(async {}).is_err(), "futures_max is reached");
+    pool.try_spawn(|| ()).unwrap();
+    assert!(pool.try_spawn(|| ()).is_err(), "the lane is full");
+    assert!(pool.submit_timeout(|| (), Duration::ZERO).is_err());
+    let late = TaskOptions { timeout: Some(Duration::ZERO), ..TaskOptions::default() };
+    assert!(pool.with(&late).spawn(|| ()).is_err());
+    busy.release();
+    assert!(pool.drain(Duration::MAX).is_finished());
+    assert!(pool.submit(|| ()).is_err());
+    let refusals = std::iter::from_fn(|| events.try_recv()).filter_map(|event| match event.kind {
+        EventKind::Refused { why } => Some(why),
+        _ => None,
+    });
+    let expected = [Refused::Full, Refused::Full, Refused::TimedOut, Refused::TooLate, Refused::Closed];
+    assert_eq!(refusals.collect::<Vec<_>>(), expected);
 }
