@@ -15,7 +15,7 @@ pub(crate) use arguments::SimArguments;
 
 use crate::failure::Failure;
 use crate::{interrupt, output, units};
-use millpond_sim::{Outcome, Scenario, SimError, simulate_watched};
+use millpond_sim::{Arrivals, Outcome, Scenario, SimError, simulate_watched};
 use progress::Progress;
 use std::fs;
 use std::path::Path;
@@ -41,6 +41,10 @@ struct Run {
 
 pub(crate) fn run(arguments: SimArguments) -> Result<(), Failure> {
     let plan = arguments.plan()?;
+    if let Some(path) = &arguments.plot {
+        // Better now than after a long run.
+        drop(fs::File::create(path).map_err(|error| cannot_write(path, &error))?);
+    }
     interrupt::listen()?;
     for warning in warnings(&plan.scenario) {
         output::note("warning", &warning);
@@ -49,10 +53,11 @@ pub(crate) fn run(arguments: SimArguments) -> Result<(), Failure> {
     if !runs.is_empty() {
         sort(&mut runs);
         let text = if arguments.json { json::text(&plan, &runs) } else { table::text(&plan, &runs) };
-        output::print(text.as_bytes())?;
+        // The picture first: whoever reads the table may leave early.
         if let Some(path) = &arguments.plot {
             write_plot(path, &plot::svg(&plan, &runs))?;
         }
+        output::print(text.as_bytes())?;
     }
     if stopped { Err(Failure::Interrupted) } else { Ok(()) }
 }
@@ -96,20 +101,26 @@ fn warnings(scenario: &Scenario) -> Vec<String> {
         ));
     }
     if scenario.tasks / u64::from(scenario.workers) < TASKS_PER_WORKER_MIN {
+        let enough = (u64::from(scenario.workers) * TASKS_PER_WORKER_MIN).min(millpond_sim::TASKS_MAX);
+        // A trace has as many as it has.
+        let is_trace = matches!(scenario.arrivals, Arrivals::Trace(_));
+        let advice = if is_trace { String::new() } else { format!("; --tasks {enough} would do") };
         warnings.push(format!(
             "{} tasks are few for {} workers: the run begins with nobody busy, and waits are shorter than in the long \
-             run; --tasks {} would do",
+             run{advice}",
             units::grouped(scenario.tasks),
             units::grouped(scenario.workers.into()),
-            (u64::from(scenario.workers) * TASKS_PER_WORKER_MIN).min(millpond_sim::TASKS_MAX)
         ));
     }
     warnings
 }
 
 fn write_plot(path: &Path, picture: &str) -> Result<(), Failure> {
-    fs::write(path, picture)
-        .map_err(|error| Failure::Failed(format!("--plot {}: cannot be written: {error}", path.display())))?;
+    fs::write(path, picture).map_err(|error| cannot_write(path, &error))?;
     output::note("note", &format!("wrote {}", path.display()));
     Ok(())
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Failed(format!("--plot {}: cannot be written: {error}", path.display()))
 }

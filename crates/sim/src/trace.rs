@@ -74,7 +74,9 @@ impl Trace {
                 let problem = format!("expected at most {LINE_BYTES_MAX} bytes, got a longer line");
                 return Err(failed(line, problem));
             }
-            trace.add_line(text.trim()).map_err(|problem| failed(line, problem))?;
+            // A spreadsheet may begin its file with a mark of the byte order.
+            let words = text.trim_start_matches('\u{feff}').trim();
+            trace.add_line(words).map_err(|problem| failed(line, problem))?;
         }
         if trace.is_empty() {
             return Err(failed(

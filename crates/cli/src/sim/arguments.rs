@@ -182,7 +182,8 @@ impl SimArguments {
             scenario.tasks = trace.len() as u64;
         }
         scenario.check().map_err(Failure::usage)?;
-        for strategy in &strategies {
+        // Also those beside an `all`.
+        for strategy in self.strategy.iter().filter(|name| *name != "all") {
             millpond_sim::check_strategy(strategy).map_err(Failure::usage)?;
         }
         let command = self.command(&scenario);
@@ -436,6 +437,7 @@ mod tests {
         assert_eq!(plan("--strategy random,shared,random").unwrap().strategies, ["random", "shared"]);
         let all: Vec<_> = strategies().map(|(name, _)| name).collect();
         assert_eq!(plan("--strategy random,all").unwrap().strategies, all);
+        assert!(plan("--strategy all,rendom").unwrap_err().contains("did you mean \"random\"?"));
     }
 
     #[test]
