@@ -3,8 +3,8 @@
 //! Whom to rob, and of how much, is decided by `millpond_policy::steal` from a picture of all seats; here the picture
 //! is taken and the robbery done. The oldest tasks go, and keep their order. Tasks with an affinity key are left to
 //! their worker: only when this one, having nothing to do, has seen one wait for
-//! [`steal_after`](millpond_policy::affinity::AffinitySettings) does it take it. What waits at a worker that stands still or has left is for everybody, even if stealing
-//! is off: nobody else would come to it.
+//! [`steal_after`](millpond_policy::affinity::AffinitySettings) does it take it. What waits at a worker that stands
+//! still or has left is for everybody, even if stealing is off: nobody else would come to it.
 //!
 //! A busy worker takes a single task of another now and then, in case it waits behind a worker that stands still.
 
