@@ -112,6 +112,15 @@ impl PoolHandle {
         self.plain().spawn_async(future)
     }
 
+    /// As [`spawn_async`](Self::spawn_async), but a full queue refuses.
+    pub fn try_spawn_async<F>(&self, future: F) -> Result<Ticket<F::Output>, SubmitError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.plain().try_spawn_async(future)
+    }
+
     /// The same verbs for tasks with options.
     ///
     /// ```
@@ -309,6 +318,23 @@ impl Submission<'_> {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        self.spawn_async_by(future, Manner::ByPolicy)
+    }
+
+    /// As [`PoolHandle::try_spawn_async`].
+    pub fn try_spawn_async<F>(self, future: F) -> Result<Ticket<F::Output>, SubmitError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.spawn_async_by(future, Manner::Refused)
+    }
+
+    fn spawn_async_by<F>(self, future: F, manner: Manner) -> Result<Ticket<F::Output>, SubmitError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
         let Some(details) = self.details() else { return Err(self.note(SubmitError::TooLate(future))) };
         let (job, claim) = job::future(Arc::clone(&self.pool.shared), details, future);
         let back = |refused: SubmitError<Job>| refused.map(Job::into_future::<Arc<Shared>, F>);
@@ -318,7 +344,7 @@ impl Submission<'_> {
         if !self.pool.shared.futures.enter() {
             return Err(self.note(back(SubmitError::Full(job))));
         }
-        match self.enter(job, Manner::ByPolicy) {
+        match self.enter(job, manner) {
             Ok(()) => Ok(Ticket::new(claim).noting(self.placed())),
             Err(refused) => {
                 self.pool.shared.future_left(NOT_NOTED);

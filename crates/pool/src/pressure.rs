@@ -117,7 +117,14 @@ impl Shared {
         if oldest.must_run() {
             // A future that was woken, or a task of a scope.
             self.overflow.push(oldest);
-            return self.sleep.work_came();
+            self.sleep.work_came();
+            // A stop raises its flag before it takes everything out: it has seen this one, or this sees the flag.
+            while self.attention() & attention::STOPPING != 0
+                && let Some(task) = self.overflow.pop()
+            {
+                self.discard(task, Verdict::Cancelled);
+            }
+            return;
         }
         self.events.tell(|| EventKind::DroppedOldest);
         self.discard(oldest, Verdict::Dropped);

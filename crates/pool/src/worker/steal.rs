@@ -143,7 +143,7 @@ impl Worker {
         let first = self.next_random() as usize % seats.max(1);
         let others = (first..seats).chain(0..first).filter(|&victim| victim != self.number);
         let mut victims = others.map(|victim| self.shared.seat(victim));
-        let robbed = victims.find(|seat| !seat.is_empty() && may_be_robbed(seat))?;
+        let robbed = victims.find(|seat| may_be_robbed(seat) && !seat.is_empty())?;
         self.take_from(robbed)
     }
 

@@ -381,6 +381,16 @@ fn wakes_from_many_threads_lose_nothing() {
 }
 
 #[test]
+fn a_future_that_will_not_wait_for_room_is_handed_back_unpolled() {
+    let pool = start(PoolConfig { workers: 1, queue_capacity: 1, ..PoolConfig::default() });
+    let busy = Busy::one(&pool);
+    let first = pool.try_spawn_async(async { 1 }).unwrap();
+    let Err(SubmitError::Full(back)) = pool.try_spawn_async(async { 2 }) else { panic!("the queue is full") };
+    busy.release();
+    assert_eq!((first.wait().unwrap(), block_on(back)), (1, 2));
+}
+
+#[test]
 fn a_future_that_yields_lets_the_other_tasks_of_its_worker_go_first() {
     let pool = pool(1);
     let (handle, order) = (pool.handle(), Arc::new(Mutex::new(Vec::new())));
