@@ -78,7 +78,7 @@ impl PoolHandle {
     }
 
     /// Runs `task` some time, and tells nobody. Waits for room if the queue is full. A closure of up to 48 bytes is
-    /// not allocated.
+    /// not allocated; of those that are timed ([`metrics`](crate::PoolConfig::metrics)) one of up to 24.
     #[inline]
     pub fn spawn<F: FnOnce() + Send + 'static>(&self, task: F) -> Result<(), SubmitError<F>> {
         self.admit(Route::default(), Plain(task), Manner::ByPolicy)

@@ -10,7 +10,7 @@
 #![cfg(not(any(loom, shuttle)))]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
-use millpond::{Pool, PoolConfig, yield_now};
+use millpond::{MetricsConfig, Pool, PoolConfig, yield_now};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
@@ -104,7 +104,9 @@ fn spawn_with<const WORDS: usize>(pool: &Pool) -> usize {
 
 #[test]
 fn a_pool_allocates_only_what_it_must() {
-    let pool = Pool::start(PoolConfig { workers: 1, ..PoolConfig::default() }).unwrap();
+    timing_allocates_little();
+    let untimed = MetricsConfig { sample_every: 0, ..MetricsConfig::default() };
+    let pool = Pool::start(PoolConfig { workers: 1, metrics: untimed, ..PoolConfig::default() }).unwrap();
     // What is made on first use is made.
     spawn_with::<1>(&pool);
     from_inside(&pool);
@@ -137,6 +139,15 @@ fn a_pool_allocates_only_what_it_must() {
     );
     a_burst_leaves_nothing(&pool);
     a_place_that_is_given_on_costs_nothing(&pool);
+}
+
+/// With the defaults, one task in 128 is timed: if there is no room beside it for the time, it is boxed.
+fn timing_allocates_little() {
+    let pool = Pool::start(PoolConfig { workers: 1, ..PoolConfig::default() }).unwrap();
+    let (small, large) = (spawn_with::<3>(&pool), spawn_with::<6>(&pool));
+    // The histograms grow as times of other lengths are seen.
+    assert!(small < 60, "{small} allocations for {TASKS} closures of 24 bytes");
+    assert!(large < 60 + TASKS / 128 + 1, "{large} allocations for {TASKS} closures of 48 bytes");
 }
 
 /// How often small closures allocate that a task spawns.
