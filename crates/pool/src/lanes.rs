@@ -12,7 +12,15 @@ use crate::task::Task;
 use millpond_queue::{CapacityError, Claimed, Gate, GateConfig, GateStats, LanePattern, LaneTurn, Refusal};
 use std::cell::Cell;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A submitter that waits for room naps once in so many waits.
+const WAITS_PER_NAP: u32 = 16;
+/// A shorter nap is not to be had: the system's timers have that much slack.
+const NAP_MIN: Duration = Duration::from_micros(50);
+/// Longer than this nobody naps, however slow the workers are.
+const NAP_MAX: Duration = Duration::from_micros(100);
 
 /// How long a submitter waits for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +36,32 @@ pub(crate) struct Turn {
     lanes: Cell<LaneTurn>,
     /// The lane that had a task last.
     warm: Cell<usize>,
+}
+
+/// How a thread has waited for room lately.
+struct Patience {
+    waits: Cell<u32>,
+    total: Cell<Duration>,
+}
+
+thread_local! {
+    static PATIENCE: Patience = const { Patience { waits: Cell::new(0), total: Cell::new(Duration::ZERO) } };
+}
+
+impl Patience {
+    /// The thread has waited so long for one place. After some such waits it naps for as long as an eighth of the queue
+    /// takes to be worked off, if a nap can be as short as that.
+    fn waited(&self, wait: Duration, capacity: usize) {
+        let (waits, total) = (self.waits.get() + 1, self.total.get() + wait);
+        self.waits.set(waits % WAITS_PER_NAP);
+        self.total.set(if waits == WAITS_PER_NAP { Duration::ZERO } else { total });
+        if waits == WAITS_PER_NAP {
+            let nap = total / WAITS_PER_NAP * (capacity / 8).min(1 << 20) as u32;
+            if nap >= NAP_MIN {
+                thread::sleep(nap.min(NAP_MAX));
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -63,10 +97,29 @@ impl Lanes {
         timeout: Option<Duration>,
         otherwise: impl Fn() -> bool,
     ) -> Result<(), Refusal<Task>> {
-        match self.gate(priority) {
-            Some(gate) => gate.enqueue_unless(task, timeout, otherwise),
-            None => Err(Refusal::TimedOut(task)),
+        let Some(gate) = self.gate(priority) else { return Err(Refusal::TimedOut(task)) };
+        match gate.try_enqueue(task) {
+            Err(Refusal::Full(task)) => self.push_into_full(gate, task, timeout, otherwise),
+            pushed => pushed,
         }
+    }
+
+    /// Waits for room. A submitter that waits a little for every single task keeps a processor busy with waiting, which
+    /// the workers could use: now and then it naps instead, while they make room for many.
+    #[cold]
+    fn push_into_full(
+        &self,
+        gate: &Gate<Task>,
+        task: Task,
+        timeout: Option<Duration>,
+        otherwise: impl Fn() -> bool,
+    ) -> Result<(), Refusal<Task>> {
+        let begun = Instant::now();
+        let pushed = gate.enqueue_unless(task, timeout, otherwise);
+        if timeout.is_none() && pushed.is_ok() {
+            PATIENCE.with(|patience| patience.waited(begun.elapsed(), self.capacity));
+        }
+        pushed
     }
 
     /// Wakes one submitter that waits for room in a lane, because there is a place elsewhere.

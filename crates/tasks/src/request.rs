@@ -1,0 +1,221 @@
+//! A request: the JSON object that asks for a task, read within limits and refused with a place and a reason.
+//!
+//! The order matters. Size, nesting and string lengths are checked on the bytes, so that hostile input costs
+//! no memory; then comes the syntax; then what each field says. `args` stays text: only the handler knows its
+//! shape. Every refusal names the task if an id can be found at all, because somebody may be waiting for that
+//! id.
+//!
+//! Not here: whether the handler exists, and what its arguments mean; results and their form.
+
+mod fields;
+mod limits;
+mod lines;
+mod problem;
+mod scan;
+mod task_id;
+mod tokens;
+mod values;
+
+pub use limits::{Limits, LimitsError};
+pub use lines::{Line, Lines};
+pub use problem::RequestError;
+pub use task_id::{TASK_ID_BYTES_MAX, TaskId};
+
+use crate::error::ErrorCode;
+use fields::Fields;
+use millpond::Priority;
+use problem::Problem;
+use serde_json::value::RawValue;
+use std::num::NonZeroU32;
+use std::str;
+use std::time::Duration;
+use task_id::json_string;
+use tokens::is_space;
+use values::Value;
+
+/// The most bytes of `affinity`.
+pub const AFFINITY_BYTES_MAX: usize = 256;
+/// The most bytes of `idempotency_key`.
+pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 256;
+
+/// What somebody asks for.
+///
+/// ```
+/// use millpond_tasks::{Limits, Request, Target};
+///
+/// let limits = Limits::default();
+/// let request = Request::parse(br#"{"handler": "echo", "task_id": 17, "args": {"text": "hi"}}"#, &limits)?;
+/// assert_eq!(request.target, Target::Handler("echo".into()));
+/// assert_eq!(request.args.get(), r#"{"text": "hi"}"#);
+///
+/// let error = Request::parse(br#"{"handler": "echo", "task_id": 17, "retries": "3"}"#, &limits).unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "task 17: retries: expected a whole number from 0 to 100, got the string \"3\" (line 1, column 47)"
+/// );
+/// # Ok::<(), millpond_tasks::RequestError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// `task_id`: what the client calls the task. Without one, whoever takes the request chooses.
+    pub id: Option<TaskId>,
+    /// `opcode` or `handler`: who is to do it.
+    pub target: Target,
+    /// `args`: an object, as it was written, on one line; `{}` if there was none. No name in it comes twice.
+    pub args: Box<RawValue>,
+    /// `priority`: a word, or a number in thirds: 0 to 84 is low, 85 to 170 normal, 171 to 255 high.
+    pub priority: Priority,
+    /// `affinity`: tasks with the same key go to the same worker.
+    pub affinity: Option<Box<str>>,
+    /// `timeout_ms`: how long it may run.
+    pub timeout: Option<Duration>,
+    /// `delay_ms`: how long it must wait first.
+    pub delay: Duration,
+    /// `retries`: how many more attempts a failure allows.
+    pub retries: u32,
+    /// `idempotency_key`: a second request with the same key is the same request.
+    pub idempotency_key: Option<Box<str>>,
+    /// `traceparent`: the W3C trace context that the task continues.
+    pub traceparent: Option<Box<str>>,
+}
+
+/// Who is to do a task.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// By number, as the configuration assigns them. 0 is no opcode.
+    Opcode(NonZeroU32),
+    /// By name: 1 to 64 characters out of `a-z`, `0-9`, `_`, `.` and `-`.
+    Handler(Box<str>),
+}
+
+impl Request {
+    /// Reads one request. `limits` should have passed [`Limits::check`].
+    pub fn parse(text: &[u8], limits: &Limits) -> Result<Self, RequestError> {
+        if text.len() as u64 > limits.request_bytes_max {
+            return Err(Problem::too_long(text, limits.request_bytes_max));
+        }
+        Self::read(text, limits).map_err(|problem| problem.in_text(text))
+    }
+
+    fn read(bytes: &[u8], limits: &Limits) -> Result<Self, Problem> {
+        scan::check(bytes, limits)?;
+        let text = checked_text(bytes)?;
+        let fields = Fields::read(text)?;
+        let number = |name, min, max| fields.get(name).map(|value| value.whole_number(min, max)).transpose();
+        let label = |name, max| fields.get(name).map(|value| value.label(max)).transpose();
+        let milliseconds = |name, min, max| Ok(number(name, min, max)?.map(Duration::from_millis));
+        let retries = number("retries", 0, limits.retries_max.min(u32::MAX.into()))?.unwrap_or(0);
+        Ok(Self {
+            id: fields.get("task_id").map(|value| value.task_id()).transpose()?,
+            target: target(&fields, text)?,
+            args: args(&fields, limits)?,
+            priority: fields.get("priority").map(|value| value.priority()).transpose()?.unwrap_or_default(),
+            affinity: label("affinity", AFFINITY_BYTES_MAX)?,
+            timeout: milliseconds("timeout_ms", 1, limits.timeout_ms_max)?,
+            delay: milliseconds("delay_ms", 0, limits.delay_ms_max)?.unwrap_or_default(),
+            retries: u32::try_from(retries).expect("the bound above is that of u32"),
+            idempotency_key: label("idempotency_key", IDEMPOTENCY_KEY_BYTES_MAX)?,
+            traceparent: fields.get("traceparent").map(|value| value.traceparent()).transpose()?,
+        })
+    }
+
+    /// The request as one line of JSON, without what goes without saying. Reading it again gives the same
+    /// request.
+    pub fn to_json(&self) -> String {
+        let mut json = Fragments::default();
+        json.push("task_id", self.id.as_ref().map(TaskId::to_string));
+        match &self.target {
+            Target::Opcode(opcode) => json.push("opcode", Some(opcode.to_string())),
+            Target::Handler(name) => json.push("handler", Some(json_string(name))),
+        }
+        json.push("args", (self.args.get() != "{}").then(|| self.args.get().to_owned()));
+        let priority = match self.priority {
+            Priority::High => Some("\"high\""),
+            Priority::Normal => None,
+            Priority::Low => Some("\"low\""),
+        };
+        json.push("priority", priority.map(str::to_owned));
+        json.push("affinity", self.affinity.as_deref().map(json_string));
+        json.push("timeout_ms", self.timeout.map(|timeout| timeout.as_millis().to_string()));
+        json.push("delay_ms", (!self.delay.is_zero()).then(|| self.delay.as_millis().to_string()));
+        json.push("retries", (self.retries > 0).then(|| self.retries.to_string()));
+        json.push("idempotency_key", self.idempotency_key.as_deref().map(json_string));
+        json.push("traceparent", self.traceparent.as_deref().map(json_string));
+        format!("{{{}}}", json.0.join(","))
+    }
+}
+
+/// The entries of an object that is being printed.
+#[derive(Default)]
+struct Fragments(Vec<String>);
+
+impl Fragments {
+    fn push(&mut self, name: &str, json: Option<String>) {
+        self.0.extend(json.map(|json| format!("\"{name}\":{json}")));
+    }
+}
+
+/// The bytes as text that begins with an object.
+fn checked_text(bytes: &[u8]) -> Result<&str, Problem> {
+    if bytes.starts_with("\u{FEFF}".as_bytes()) {
+        return Err(Problem::invalid(
+            0,
+            "expected a JSON object, got a byte order mark; send UTF-8 without one",
+        ));
+    }
+    let text = str::from_utf8(bytes).map_err(|error| {
+        let offset = error.valid_up_to();
+        Problem::invalid(offset, format!("expected UTF-8, got the byte 0x{:02x}", bytes[offset]))
+    })?;
+    let start = bytes.iter().position(|byte| !is_space(*byte)).unwrap_or(bytes.len());
+    match bytes.get(start) {
+        Some(b'{') => Ok(text),
+        Some(b'}' | b']' | b',' | b':') => Err(Problem::invalid(
+            start,
+            format!("expected a JSON object, got '{}'", char::from(bytes[start])),
+        )),
+        Some(_) => {
+            let json = text[start..].trim_end_matches([' ', '\t', '\n', '\r']);
+            Err(Value { json, offset: start }.unexpected("a JSON object"))
+        }
+        None => Err(Problem::invalid(start, "expected a JSON object, got nothing")),
+    }
+}
+
+fn target(fields: &Fields<'_>, text: &str) -> Result<Target, Problem> {
+    match (fields.get("opcode"), fields.get("handler")) {
+        (Some(opcode), None) => {
+            let number = opcode.whole_number(1, u32::MAX.into())?;
+            let number = u32::try_from(number).ok().and_then(NonZeroU32::new);
+            Ok(Target::Opcode(number.expect("the bounds above are those of a u32 that is not zero")))
+        }
+        (None, Some(handler)) => Ok(Target::Handler(handler.handler_name()?)),
+        (given, _) => {
+            let start = text.find('{').unwrap_or(0);
+            let got = if given.is_some() { "both" } else { "neither" };
+            Err(Problem::invalid(start, format!("expected either opcode or handler, got {got}")))
+        }
+    }
+}
+
+fn args(fields: &Fields<'_>, limits: &Limits) -> Result<Box<RawValue>, Problem> {
+    let one_line = |json| RawValue::from_string(json).expect("the syntax of the arguments was checked");
+    let (Some(value), Some(raw)) = (fields.get("args"), fields.raw("args")) else {
+        return Ok(one_line("{}".to_owned()));
+    };
+    let bytes = value.json.len() as u64;
+    if !value.json.starts_with('{') {
+        return Err(value.unexpected("an object"));
+    }
+    if bytes > limits.args_bytes_max {
+        let message = format!("expected at most {} bytes, got {bytes}", limits.args_bytes_max);
+        return Err(Problem::new(ErrorCode::TooLarge, value.offset, message));
+    }
+    fields.look_through(&value)?;
+    // In JSON a line break is never part of a string. Without them a task is one line, whoever it is handed
+    // to.
+    match memchr::memchr2(b'\n', b'\r', value.json.as_bytes()) {
+        Some(_) => Ok(one_line(value.json.replace(['\n', '\r'], " "))),
+        None => Ok(raw.to_owned()),
+    }
+}

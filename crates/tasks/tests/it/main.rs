@@ -1,0 +1,11 @@
+//! The promises of the public interface, one module per theme.
+//!
+//! Messages are held to the letter: people search for them, and programs in other languages show them.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod errors;
+mod fuzz;
+mod lines;
+mod requests;
+mod requests_refused;
