@@ -46,9 +46,15 @@ impl Presence {
         self.state.store(state as u32, Relaxed);
     }
 
-    /// Says whether it waits for something other than work.
+    /// Says whether it waits for something other than work. One that begins to looks afterwards whether anything waits
+    /// at it, and tells of that.
     pub(crate) fn set_standing(&self, stands_still: bool) {
         self.stands_still.store(u32::from(stands_still), Relaxed);
+        // Meets the fence of a sender that looks at the sleepers: what it sent is seen here, or its call is followed by a
+        // look that sees this.
+        if !left_out("PRESENCE_STAND_FENCES") {
+            full_fence();
+        }
     }
 
     /// Whether others may take all that waits at it. It may be stale.

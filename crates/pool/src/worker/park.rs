@@ -10,7 +10,6 @@
 use super::{Standing, Worker};
 use crate::counters::bump;
 use crate::shared::attention;
-use crate::sync::full_fence;
 use crate::task::Task;
 use std::time::{Duration, Instant};
 
@@ -175,8 +174,6 @@ impl Worker {
     fn show_standing(&self, stands_still: bool) {
         self.seat.presence.set_standing(stands_still);
         self.shared.choosing.worker_stands(self.number, stands_still);
-        // What comes now is told of by its sender, who looks at the sleepers after it; what came before is seen here.
-        full_fence();
         if stands_still && !self.seat.is_empty() {
             self.shared.sleep.work_came();
         }
