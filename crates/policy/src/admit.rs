@@ -10,12 +10,12 @@
 //! |---|---|
 //! | `reject` | the task goes back to its submitter |
 //! | `drop-newest` | the new task is accepted and ends at once as dropped |
-//! | `drop-oldest` | the oldest waiting task ends as dropped, and the new one *inherits its place* |
+//! | `drop-oldest` | the oldest waiting task ends as dropped, and the new one takes its place |
 //! | `block` | the submitter waits for a place; a worker of the same pool runs the task instead |
 //! | `caller-runs` | the submitter runs the task itself, at once |
 //!
-//! Not here: the place that is inherited, so that no third submitter takes it in between, and telling the
-//! ticket of a dropped task. Both are the pool's.
+//! Not here: keeping a third submitter from the place of a dropped task, where that can be done, and telling
+//! the ticket of that task. Both are the pool's.
 
 use crate::BadSetting;
 use crate::setting::unknown_name;
