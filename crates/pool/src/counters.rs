@@ -101,6 +101,8 @@ pub(crate) struct AffinityCounts {
 pub(crate) struct ScaleCounts {
     pub(crate) ups: AtomicU64,
     pub(crate) downs: AtomicU64,
+    /// Times the system would not start a thread.
+    pub(crate) failed: AtomicU64,
 }
 
 /// Counters on cache lines of their own.

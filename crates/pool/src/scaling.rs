@@ -133,9 +133,14 @@ impl Shared {
         let from = self.crew.wanted();
         if let Decision::Up { to, reason, .. } | Decision::Down { to, reason, .. } = decision {
             let to = (to as usize).min(self.config.workers_max);
-            // If no thread can be started now, the next look will try again.
-            if to != from && self.crew.resize(self, to).is_ok() {
-                self.note_scaling(from, to, reason);
+            if to != from {
+                match self.crew.resize(self, to) {
+                    Ok(()) => self.note_scaling(from, to, reason),
+                    // No thread can be started now; the next look will try again.
+                    Err(_) => {
+                        self.scaling.counts.failed.fetch_add(1, Relaxed);
+                    }
+                }
             }
         }
         Some(decision)

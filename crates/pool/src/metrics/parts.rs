@@ -180,6 +180,8 @@ pub struct ScaleMetrics {
     pub ups: u64,
     /// How often it decided to have fewer.
     pub downs: u64,
+    /// How often it could not have more, because the system would not start a thread.
+    pub failed: u64,
     /// How many there should be now.
     pub workers: usize,
     /// How many there are to be at least.
@@ -205,6 +207,7 @@ impl ScaleMetrics {
         Self {
             ups: read(&shared.scaling.counts.ups),
             downs: read(&shared.scaling.counts.downs),
+            failed: read(&shared.scaling.counts.failed),
             workers: shared.crew.wanted(),
             workers_min: shared.config.scaling.map_or(1, |scaling| scaling.workers_min as usize),
             workers_max: shared.config.workers_max,

@@ -236,6 +236,13 @@ pub(super) const TABLE: &[Metric] = &[
         },
     },
     Metric {
+        name: "millpond_scalings_failed_total",
+        kind: Counter,
+        labels: &[],
+        help: "Times the pool wanted more workers and the system would not start a thread",
+        series: |metrics, series| series.value(metrics.scaling.failed),
+    },
+    Metric {
         name: "millpond_hooks_panicked_total",
         kind: Counter,
         labels: &[],
