@@ -50,8 +50,8 @@ impl Presence {
     /// at it, and tells of that.
     pub(crate) fn set_standing(&self, stands_still: bool) {
         self.stands_still.store(u32::from(stands_still), Relaxed);
-        // Meets the fence of a sender that looks at the sleepers: what it sent is seen here, or its call is followed by a
-        // look that sees this.
+        // Meets the fence of a sender that looks at the sleepers: what it sent is seen here, or its call is followed
+        // by a look that sees this.
         if !left_out("PRESENCE_STAND_FENCES") {
             full_fence();
         }
