@@ -25,7 +25,8 @@ mod document;
 mod finding;
 mod key_value;
 mod load;
-mod nearest;
+mod named;
+mod settings;
 mod table;
 mod toml_file;
 mod typed;
@@ -42,6 +43,10 @@ mod pages;
 pub use document::FILE_BYTES_MAX;
 pub use finding::{Finding, Place, Severity, Source};
 pub use load::{ConfigFile, ConfigSources, Loaded, Row, load};
-pub use table::{HANDLER_SETTINGS, SETTINGS, Setting};
-pub use typed::{AllowSettings, HandlerSettings, ResultSettings, ResultsFull, Settings, StreamSettings};
+pub use named::{HANDLER_SETTINGS, REGION_SETTINGS};
+pub use settings::{
+    AllowSettings, BuiltinSettings, ControlSettings, HandlerSettings, KeySettings, MailboxFileSettings,
+    RegionAccess, RegionSettings, ResultSettings, ResultsFull, RetrySettings, Settings, StreamSettings,
+};
+pub use table::{SETTINGS, Setting};
 pub use value::{Kind, Value};

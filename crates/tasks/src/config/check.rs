@@ -7,9 +7,9 @@
 
 use super::finding::{Finding, Source};
 use super::load::Loaded;
-use super::nearest::did_you_mean;
 use super::table::{SETTINGS, Setting};
 use super::value::Value;
+use crate::nearest::did_you_mean;
 use std::cmp::Ordering;
 
 /// The first must not be more than the second. What limits another comes before it is limited itself.
@@ -19,20 +19,33 @@ const AT_MOST: &[(&str, &str)] = &[
     ("scaling.workers_min", "scaling.workers_max"),
     ("request.string_bytes_max", "request.bytes_max"),
     ("request.args_bytes_max", "request.bytes_max"),
+    ("retry.backoff_min", "retry.backoff_max"),
+    ("results.result_bytes_max", "results.bytes_max"),
     ("stream.bytes_max", "results.bytes_max"),
     ("stream.chunk_bytes_max", "stream.bytes_max"),
 ];
 
-/// The same, of each handler.
+/// The first must fit into the second, too, but has nothing else to do with it: it is the second that gives
+/// way.
+const FITS_INTO: &[(&str, &str)] = &[("request.bytes_max", "mailbox.bytes_max")];
+
+/// The same as the first list, of each handler.
 const BACKOFF: (&str, &str) = ("restart_backoff_min", "restart_backoff_max");
 
-/// Whoever lowers one limit need not know all that lies below it: defaults shrink to fit.
+/// Whoever changes one limit need not know all that lies below or above it: defaults shrink or grow to fit.
 pub(super) fn fit_defaults(loaded: &mut Loaded) {
     for (less, more) in AT_MOST {
         let ((low, source), (high, _)) = (loaded.get(less), loaded.get(more));
         if *source == Source::Default && compare(low, high) == Some(Ordering::Greater) {
             let fitting = high.clone();
             loaded.set_default(less, fitting);
+        }
+    }
+    for (less, more) in FITS_INTO {
+        let ((low, _), (high, source)) = (loaded.get(less), loaded.get(more));
+        if *source == Source::Default && compare(low, high) == Some(Ordering::Greater) {
+            let fitting = low.clone();
+            loaded.set_default(more, fitting);
         }
     }
     for handler in loaded.handlers.values_mut() {
@@ -46,7 +59,7 @@ pub(super) fn fit_defaults(loaded: &mut Loaded) {
 
 pub(super) fn check(loaded: &Loaded, builtin: &[&str], findings: &mut Vec<Finding>) {
     let is_on = |setting: &Setting| counts(loaded, setting);
-    for (less, more) in AT_MOST {
+    for (less, more) in AT_MOST.iter().chain(FITS_INTO) {
         let both_count = [less, more].into_iter().all(|name| Setting::by_name(name).is_none_or(is_on));
         if both_count {
             at_most(loaded, less, more, findings);

@@ -4,10 +4,11 @@
 //! could be read is here, each value with its place.
 
 use super::finding::{Finding, Place, Places, Source};
-use super::nearest::shown;
-use super::table::{HANDLER_NAME, Setting};
+use super::named::NAME;
+use super::table::Setting;
 use super::value::{Raw, Value};
 use super::{key_value, toml_file};
+use crate::nearest::shown;
 
 /// The largest file that is read: some thousand handlers.
 pub const FILE_BYTES_MAX: usize = 256 << 10;
@@ -23,9 +24,9 @@ pub(super) struct Given {
     pub(super) source: Source,
 }
 
-/// A table `[handler.NAME]`.
+/// A table `[handler.NAME]` or `[region.NAME]`.
 #[derive(Debug)]
-pub(super) struct HandlerTable {
+pub(super) struct NamedTable {
     pub(super) name: String,
     pub(super) source: Source,
     pub(super) values: Vec<Given>,
@@ -43,7 +44,8 @@ pub(super) struct OpcodeLine {
 #[derive(Debug, Default)]
 pub(super) struct Document {
     pub(super) values: Vec<Given>,
-    pub(super) handlers: Vec<HandlerTable>,
+    pub(super) handlers: Vec<NamedTable>,
+    pub(super) regions: Vec<NamedTable>,
     pub(super) opcodes: Vec<OpcodeLine>,
     pub(super) findings: Vec<Finding>,
 }
@@ -100,7 +102,7 @@ impl Document {
             Raw::Untyped(name) if is_specified => Raw::Untyped(name.strip_prefix(PREFIX).unwrap_or(name)),
             other => other.clone(),
         };
-        match (opcode, HANDLER_NAME.read(&stripped)) {
+        match (opcode, NAME.read(&stripped)) {
             (Some(0), Ok(Value::Text(name))) if is_specified && name == "updater" => {
                 let message = "opcode 0 is left out: millpond keeps its queues without an updater task";
                 self.findings.push(Finding::note(Source::File(key_place), message));

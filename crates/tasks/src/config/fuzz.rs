@@ -13,7 +13,8 @@ const EXAMPLES: [(&str, &str); 5] = [
     ("config", "workers=4\r\n\n # x\nspin = 20 us\nallow.hosts=a,b:1\n007=handler_x\n0=handler_updater"),
     (
         "m.toml",
-        "[handler.a]\ncommand = ['x', '\"']\nenv = { A = 'ü', 'a b' = '' }\n[opcodes]\n7 = 'a'\n8 = 'b'\n",
+        "[handler.a]\ncommand = ['x', '\"']\nenv = { A = 'ü', 'a b' = '' }\n[opcodes]\n7 = 'a'\n8 = 'b'\n\
+         [region.'a.b']\nbytes = 7\n[region.c]\naccess = 'read'\n",
     ),
     (
         "m.toml",
@@ -24,7 +25,7 @@ const EXAMPLES: [(&str, &str); 5] = [
 ];
 
 /// What is put in: pieces that mean something to either parser.
-const PIECES: [&str; 24] = [
+const PIECES: [&str; 25] = [
     "=",
     "\n",
     "\r",
@@ -45,6 +46,7 @@ const PIECES: [&str; 24] = [
     "\0",
     "\u{feff}",
     "[handler.",
+    "[region.",
     "[opcodes]",
     "\"auto\"",
     "inf",
@@ -97,9 +99,13 @@ fn try_one(name: &str, bytes: &[u8]) -> bool {
     let Ok(settings) = loaded.settings() else { return false };
     let rows = loaded.listing().into_iter().filter(|row| row.source != Source::Default);
     let again: String = rows
-        .map(|row| match row.name.strip_prefix("handler.").and_then(|rest| rest.rsplit_once('.')) {
-            Some((handler, key)) => format!("handler.{handler:?}.{key} = {}\n", row.value),
-            None => format!("{} = {}\n", row.name, row.value),
+        .map(|row| match row.name.split_once('.') {
+            // The name of such a table may itself have a point in it.
+            Some((kind @ ("handler" | "region"), rest)) => {
+                let (name, key) = rest.rsplit_once('.').expect("a table has a name and a key");
+                format!("{kind}.{name:?}.{key} = {}\n", row.value)
+            }
+            _ => format!("{} = {}\n", row.name, row.value),
         })
         .collect();
     let file = Some(ConfigFile { name: "again.toml", bytes: again.as_bytes() });

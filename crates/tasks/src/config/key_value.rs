@@ -12,9 +12,9 @@
 
 use super::document::{Document, Given};
 use super::finding::{Place, Source};
-use super::nearest::{did_you_mean, shown};
 use super::table::{SETTINGS, Setting};
 use super::value::Raw;
+use crate::nearest::{did_you_mean, shown};
 
 pub(super) fn parse(document: &mut Document, file: &str, text: &str) {
     for (index, line) in text.lines().enumerate() {

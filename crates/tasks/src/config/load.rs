@@ -7,11 +7,12 @@
 //! Not here: relations between settings (`check.rs`), what the parts of the program are given (`typed.rs`).
 
 use super::check;
-use super::document::{Document, Given, HandlerTable};
+use super::document::{Document, Given, NamedTable};
 use super::finding::{Finding, Place, Severity, Source};
-use super::nearest::{did_you_mean, nearest, shown};
-use super::table::{HANDLER_SETTINGS, SETTINGS, Setting, VARIABLE_PREFIX as PREFIX};
+use super::named::{HANDLER_SETTINGS, REGION_SETTINGS};
+use super::table::{SETTINGS, Setting, VARIABLE_PREFIX as PREFIX};
 use super::value::{Raw, Value};
+use crate::nearest::{did_you_mean, nearest, shown};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -44,23 +45,26 @@ pub struct ConfigSources<'a> {
 pub struct Loaded {
     /// Of all [`SETTINGS`], in their order.
     values: Vec<(Value, Source)>,
-    pub(super) handlers: BTreeMap<String, LoadedHandler>,
+    pub(super) handlers: BTreeMap<String, LoadedTable>,
+    pub(super) regions: BTreeMap<String, LoadedTable>,
     pub(super) opcodes: BTreeMap<u32, (String, Source)>,
     findings: Vec<Finding>,
 }
 
-/// One `[handler.NAME]`.
+/// One `[handler.NAME]` or `[region.NAME]`.
 #[derive(Clone, Debug)]
-pub(super) struct LoadedHandler {
+pub(super) struct LoadedTable {
     pub(super) source: Source,
-    /// Of all [`HANDLER_SETTINGS`], in their order.
+    /// [`HANDLER_SETTINGS`] or [`REGION_SETTINGS`].
+    settings: &'static [Setting],
+    /// Of all those, in their order.
     values: Vec<(Value, Source)>,
 }
 
 /// One line of `millpond config`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// The setting: `stealing.size`, `handler.NAME.timeout`, `opcodes.7`.
+    /// The setting: `stealing.size`, `handler.NAME.timeout`, `region.NAME.bytes`, `opcodes.7`.
     pub name: String,
     /// What it is.
     pub value: Value,
@@ -76,15 +80,19 @@ pub fn load(sources: &ConfigSources) -> Loaded {
     overlay(&mut values, SETTINGS, document.values);
     overlay(&mut values, SETTINGS, environment(sources.environment, &mut findings));
     overlay(&mut values, SETTINGS, flags(sources.flags, &mut findings));
-    let handler = |table: HandlerTable| {
-        let mut values = defaults(HANDLER_SETTINGS);
-        overlay(&mut values, HANDLER_SETTINGS, table.values);
-        (table.name, LoadedHandler { source: table.source, values })
+    let named = |tables: Vec<NamedTable>, settings: &'static [Setting]| {
+        let named = |table: NamedTable| {
+            let mut values = defaults(settings);
+            overlay(&mut values, settings, table.values);
+            (table.name, LoadedTable { source: table.source, settings, values })
+        };
+        tables.into_iter().map(named).collect()
     };
-    let handlers = document.handlers.into_iter().map(handler).collect();
+    let handlers = named(document.handlers, HANDLER_SETTINGS);
+    let regions = named(document.regions, REGION_SETTINGS);
     let opcodes =
         document.opcodes.into_iter().map(|line| (line.opcode, (line.handler, line.source))).collect();
-    let mut loaded = Loaded { values, handlers, opcodes, findings: Vec::new() };
+    let mut loaded = Loaded { values, handlers, regions, opcodes, findings: Vec::new() };
     check::fit_defaults(&mut loaded);
     check::check(&loaded, sources.handlers, &mut findings);
     // Mistakes in the file come first, from its beginning to its end.
@@ -205,9 +213,11 @@ impl Loaded {
             .zip(&self.values)
             .map(|(setting, value)| row(setting.name.to_owned(), value))
             .collect();
-        for (name, handler) in &self.handlers {
-            for (setting, value) in HANDLER_SETTINGS.iter().zip(&handler.values) {
-                rows.push(row(format!("handler.{name}.{}", setting.name), value));
+        for (kind, tables) in [("handler", &self.handlers), ("region", &self.regions)] {
+            for (name, table) in tables {
+                for (setting, value) in table.settings.iter().zip(&table.values) {
+                    rows.push(row(format!("{kind}.{name}.{}", setting.name), value));
+                }
             }
         }
         for (opcode, (handler, source)) in &self.opcodes {
@@ -227,13 +237,13 @@ impl Loaded {
     }
 }
 
-impl LoadedHandler {
+impl LoadedTable {
     pub(super) fn get(&self, name: &str) -> &(Value, Source) {
-        &self.values[index_of(HANDLER_SETTINGS, name)]
+        &self.values[index_of(self.settings, name)]
     }
 
-    /// Replaces the default of a setting of handlers.
+    /// Replaces the default of one of its settings.
     pub(super) fn set_default(&mut self, name: &str, value: Value) {
-        self.values[index_of(HANDLER_SETTINGS, name)] = (value, Source::Default);
+        self.values[index_of(self.settings, name)] = (value, Source::Default);
     }
 }

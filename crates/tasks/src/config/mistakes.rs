@@ -163,7 +163,7 @@ const OF_VALUES: &[(&str, &str)] = &[
     (
         "allow.hosts = [\"http://a\"]",
         "1:16: error: allow.hosts: expected a list of hosts, got the text \"http://a\" in it; write each \
-         like example.org, example.org:8080, 10.0.0.1 or [::1]:80",
+         like example.org, *.example.org, example.org:8080 or [::1]:80",
     ),
     (
         "allow.hosts = \"a\"",
@@ -244,6 +244,29 @@ const OF_NAMES: &[(&str, &str)] = &[
         "1:10: error: handler.echo: expected a name of its own, got a built-in one; choose another",
     ),
     (
+        "region = 1",
+        "1:10: error: region: expected a table, got the number 1; write [region.NAME] and its settings below \
+         it",
+    ),
+    (
+        "[region.A]",
+        "1:9: error: region: expected a name of 1 to 64 of the letters a-z, 0-9, _, . and -, got \"A\"",
+    ),
+    (
+        "[region.a]\nsize = 1",
+        "2:1: error: expected a known setting, got \"region.a.size\"; docs/configuration.md lists all \
+         settings",
+    ),
+    (
+        "[region.a]\naccess = \"rw\"",
+        "2:10: error: region.a.access: expected one of read, write, read-write, got the text \"rw\"; choose \
+         one of them",
+    ),
+    (
+        "[region.a]\nbytes = 0",
+        "2:9: error: region.a.bytes: expected a size from 1 to 1 GiB, got the number 0",
+    ),
+    (
         "[opcodes]\n0 = \"updater\"",
         "2:1: error: expected an opcode from 1 to 4294967295, got 0, which is reserved; choose another",
     ),
@@ -275,6 +298,21 @@ const OF_RELATIONS: &[(&str, &str)] = &[
         "request.string_bytes_max = \"2 MiB\"",
         "1:9: error: request.string_bytes_max: expected at most request.bytes_max (\"1 MiB\", from \
          default), got \"2 MiB\"; lower it, or raise the other",
+    ),
+    (
+        "mailbox.bytes_max = \"64 KiB\"",
+        "1:9: error: mailbox.bytes_max: expected at least request.bytes_max (\"1 MiB\", from default), got \
+         \"64 KiB\"; raise it, or lower the other",
+    ),
+    (
+        "retry.backoff_min = \"1m\"",
+        "1:7: error: retry.backoff_min: expected at most retry.backoff_max (\"30s\", from default), got \
+         \"1m\"; lower it, or raise the other",
+    ),
+    (
+        "control.enabled = false\ncontrol.connections_max = 9",
+        "2:9: note: control.connections_max: it has no effect while control.enabled is false (m.toml:1); it \
+         counts with true",
     ),
     (
         "scaling.enabled = true\nscaling.workers_min = 9",
@@ -320,6 +358,14 @@ fn defaults_shrink_to_a_limit_that_was_lowered() {
     assert_eq!(settings.pool.scaling.unwrap().workers_max, 4);
     assert_eq!((settings.request.string_bytes_max, settings.request.args_bytes_max), (4096, 4096));
     assert_eq!(settings.stream.chunk_bytes_max, 4096);
+    assert_eq!(settings.results.result_bytes_max, 65_536);
+}
+
+#[test]
+fn a_default_grows_to_hold_what_was_raised() {
+    let loaded = of_file("m.toml", b"request.bytes_max = '8 MiB'");
+    assert_eq!(said(&loaded), [""; 0]);
+    assert_eq!(loaded.settings().unwrap().mailbox.bytes_max, 8 << 20);
 }
 
 #[test]
@@ -330,6 +376,7 @@ fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
         ("MILLPOND_WORKRES", "3"),
         ("MILLPOND_WORKERS", ""),
         ("MILLPOND_SEED", "7"),
+        ("MILLPOND_CONFIG", "m.toml"),
         ("WORKERS", "x"),
     ]
     .map(|(name, text)| (OsString::from(name), OsString::from(text)));

@@ -1,17 +1,18 @@
-//! The pages that are made from the table of settings: `docs/configuration.md` and `config/millpond.toml`.
+//! The pages that are made from tables: `docs/configuration.md`, `config/millpond.toml` and `docs/errors.md`.
 //!
-//! Nobody keeps a page of sixty settings true by hand. With `MILLPOND_WRITE_PAGES=1` these tests write the
-//! pages; without, they fail if one is stale.
+//! Nobody keeps a page of ninety settings true by hand. With `MILLPOND_WRITE_PAGES=1` these tests write the
+//! pages, and `cargo xtask gen` runs them so; without, they fail if one is stale.
 
 use super::value::Value;
-use super::{ConfigFile, ConfigSources, HANDLER_SETTINGS, Row, SETTINGS, Setting, Source, load};
+use super::{
+    ConfigFile, ConfigSources, HANDLER_SETTINGS, REGION_SETTINGS, Row, SETTINGS, Setting, Source, load,
+};
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::PathBuf;
 
 const BUILTIN: &[&str] =
     &["http_get", "http_post", "write_memory", "read_memory", "file_read", "file_write", "echo", "sleep"];
-const REMEDY: &str = "run MILLPOND_WRITE_PAGES=1 cargo test -p millpond-tasks pages";
 
 fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)
@@ -23,7 +24,7 @@ fn keep(name: &str, wanted: &str) {
         std::fs::write(path(name), wanted).unwrap();
     }
     let found = std::fs::read_to_string(path(name)).unwrap_or_default();
-    assert!(found == wanted, "{name} is not what the table of settings says; {REMEDY}");
+    assert!(found == wanted, "{name} is not what its table says; run `cargo xtask gen`");
 }
 
 fn rows(settings: &[Setting], with_flags: bool) -> String {
@@ -51,7 +52,12 @@ fn rows(settings: &[Setting], with_flags: bool) -> String {
 /// The page with its tables made anew.
 fn page(old: &str) -> String {
     let mut page = old.to_owned();
-    for (name, table) in [("settings", rows(SETTINGS, true)), ("handler", rows(HANDLER_SETTINGS, false))] {
+    let tables = [
+        ("settings", rows(SETTINGS, true)),
+        ("handler", rows(HANDLER_SETTINGS, false)),
+        ("region", rows(REGION_SETTINGS, false)),
+    ];
+    for (name, table) in tables {
         let (begin, end) = (format!("<!-- table: {name} -->\n"), format!("<!-- end: {name} -->\n"));
         let (before, rest) = page.split_once(&begin).expect("the page has the mark where the table begins");
         let (_, after) = rest.split_once(&end).expect("the page has the mark where the table ends");
@@ -94,6 +100,10 @@ fn example() -> String {
         };
         writeln!(text, "# {}\n#{} = {value}", setting.about, setting.name).unwrap();
     }
+    text += "\n# Memory that tasks share, for `read_memory` and `write_memory`.\n#[region.orders]\n";
+    for setting in REGION_SETTINGS {
+        writeln!(text, "# {}\n#{} = {}", setting.about, setting.name, setting.default_value()).unwrap();
+    }
     text += "\n# Which handler a number calls, for those who ask by number.\n#[opcodes]\n#1 = \"http_get\"\n\
              #100 = \"thumbnail\"\n";
     text
@@ -115,6 +125,11 @@ fn effective(name: &str, text: &str) -> (Vec<Row>, Vec<String>) {
 fn the_page_lists_every_setting() {
     let old = std::fs::read_to_string(path("docs/configuration.md")).expect("docs/configuration.md is there");
     keep("docs/configuration.md", &page(&old));
+}
+
+#[test]
+fn the_page_of_errors_lists_every_code() {
+    keep("docs/errors.md", &crate::error::markdown());
 }
 
 /// The first block of the page that is marked with this language.
@@ -157,7 +172,7 @@ fn what_the_example_switches_off_works_when_switched_on() {
         .collect();
     let (rows, said) = effective("millpond.toml", &switched_on);
     assert_eq!(said, [""; 0]);
-    assert_eq!(rows.len(), SETTINGS.len() + HANDLER_SETTINGS.len() + 2);
+    assert_eq!(rows.len(), SETTINGS.len() + HANDLER_SETTINGS.len() + REGION_SETTINGS.len() + 2);
 }
 
 #[test]

@@ -4,11 +4,10 @@
 //! Files, environment, flags, `docs/configuration.md` and `config/millpond.toml` are all read by or made from
 //! it. A setting that nobody reads must not be here; the tests of `typed.rs` look.
 //!
-//! Not here: how a value is read (`value.rs`), relations between settings (`check.rs`).
+//! Not here: the settings of single handlers and regions (`named.rs`), how a value is read (`value.rs`),
+//! relations between settings (`check.rs`).
 
-use super::value::Kind::{
-    self, Bytes, Command, Count, Fraction, Hosts, Name, OneOf, Pairs, Path, Paths, Span, Switch,
-};
+use super::value::Kind::{self, Bytes, Count, Fraction, Hosts, OneOf, Path, Paths, Span, Switch};
 use millpond::policy::{admit, affinity, steal};
 use std::time::Duration;
 
@@ -58,7 +57,7 @@ impl Setting {
         self
     }
 
-    const fn or(mut self, word: &'static str, meaning: &'static str) -> Self {
+    pub(super) const fn or(mut self, word: &'static str, meaning: &'static str) -> Self {
         self.word = Some((word, meaning));
         self
     }
@@ -69,7 +68,7 @@ impl Setting {
     }
 }
 
-const fn setting(
+pub(super) const fn setting(
     name: &'static str,
     kind: Kind,
     default: &'static str,
@@ -81,20 +80,27 @@ const fn setting(
 
 const CAPACITY: Kind = Count(1, 1 << 26);
 const POSITIVE: Kind = Count(1, u32::MAX as u64);
-const DAY: Duration = Duration::from_secs(86_400);
+pub(super) const DAY: Duration = Duration::from_secs(86_400);
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 const UP_TO_A_DAY: Kind = Span(Duration::ZERO, DAY);
-const SOME_TIME: Kind = Span(Duration::from_nanos(1), DAY);
-const GIB: u64 = 1 << 30;
-const SCALING: (&str, &str) = ("scaling.enabled", "true");
-const STEALING: (&str, &str) = ("stealing.enabled", "true");
+pub(super) const SOME_TIME: Kind = Span(Duration::from_nanos(1), DAY);
+pub(super) const GIB: u64 = 1 << 30;
+const A_MILLISECOND_UP: Kind = Span(Duration::from_millis(1), DAY);
 
 const fn scaling(name: &'static str, kind: Kind, default: &'static str, about: &'static str) -> Setting {
-    setting(name, kind, default, "pool", about).only_with(SCALING.0, SCALING.1)
+    setting(name, kind, default, "pool", about).only_with("scaling.enabled", "true")
 }
 
 const fn stealing(name: &'static str, kind: Kind, default: &'static str, about: &'static str) -> Setting {
-    setting(name, kind, default, "pool", about).only_with(STEALING.0, STEALING.1)
+    setting(name, kind, default, "pool", about).only_with("stealing.enabled", "true")
+}
+
+const fn control(name: &'static str, kind: Kind, default: &'static str, about: &'static str) -> Setting {
+    setting(name, kind, default, "control socket", about).only_with("control.enabled", "true")
+}
+
+const fn mailbox(name: &'static str, kind: Kind, default: &'static str, about: &'static str) -> Setting {
+    setting(name, kind, default, "mailbox", about).only_with("mailbox.enabled", "true")
 }
 
 /// Names of strategies, the default first.
@@ -102,8 +108,8 @@ fn strategies() -> Vec<&'static str> {
     millpond::Strategy::names().collect()
 }
 
-/// All settings but those of single handlers, in the order in which they are shown: first those without a
-/// section.
+/// All settings but those of single handlers and regions, in the order in which they are shown: first those
+/// without a section.
 pub const SETTINGS: &[Setting] = &[
     setting("workers", Count(1, 4096), "auto", "pool", "How many workers run tasks.")
         .specified("thread_count")
@@ -116,7 +122,9 @@ pub const SETTINGS: &[Setting] = &[
         "The most workers, with those that stand in for workers that wait.",
     )
     .or("auto", "64 more than `workers`"),
-    setting("queue_capacity", CAPACITY, "1024", "pool", "How many tasks may wait in each lane of priority.")
+    // The library says 1024. A daemon has submitters it does not know, and a burst should not be refused
+    // early.
+    setting("queue_capacity", CAPACITY, "16384", "pool", "How many tasks may wait in each lane of priority.")
         .specified("initial_task_capacity"),
     setting(
         "local_capacity",
@@ -131,6 +139,27 @@ pub const SETTINGS: &[Setting] = &[
         "64",
         "pool",
         "How many tasks with an affinity key may wait for one worker.",
+    ),
+    setting(
+        "tasks_max",
+        CAPACITY,
+        "65536",
+        "tasks",
+        "How many tasks may wait or run at once, with delayed ones and those that wait for a retry.",
+    ),
+    setting(
+        "keys_max",
+        CAPACITY,
+        "65536",
+        "tasks",
+        "How many idempotency keys are remembered; beyond that the oldest goes.",
+    ),
+    setting(
+        "keys_age_max",
+        Span(Duration::from_millis(1), YEAR),
+        "1h",
+        "tasks",
+        "How long an idempotency key is remembered.",
     ),
     setting("futures_max", Count(1, 1 << 28), "65536", "pool", "How many async tasks may live at once."),
     setting(
@@ -152,6 +181,13 @@ pub const SETTINGS: &[Setting] = &[
         "The private directory of the control socket and the mailboxes.",
     )
     .or("auto", "a directory of this user, made when the daemon starts"),
+    setting(
+        "drain_timeout",
+        UP_TO_A_DAY,
+        "30s",
+        "daemon",
+        "How long tasks may go on once the daemon was told to end.",
+    ),
     setting(
         "back_pressure.policy",
         OneOf(|| admit::Policy::NAMES.to_vec()),
@@ -281,11 +317,56 @@ pub const SETTINGS: &[Setting] = &[
         "One task in so many is timed; 0 times none.",
     ),
     setting(
+        "control.enabled",
+        Switch,
+        "true",
+        "control socket",
+        "Whether tasks are taken from the socket `control.sock`.",
+    ),
+    control("control.connections_max", Count(1, 65_536), "256", "How many clients may be connected."),
+    control(
+        "control.in_flight_max",
+        Count(1, 1 << 20),
+        "4096",
+        "How many tasks of one client may be under way before no more are read from it.",
+    ),
+    control(
+        "control.outbox_bytes_max",
+        Bytes(4 << 10, GIB),
+        "8 MiB",
+        "How many bytes may wait for one client before no more is read from it.",
+    ),
+    setting(
         "mailbox.enabled",
         Switch,
         "true",
         "mailbox",
         "Whether tasks are read from the files `mailbox-N.json`.",
+    ),
+    mailbox(
+        "mailbox.lines_max",
+        Count(1, 1 << 20),
+        "1024",
+        "How many lines of one file may wait for the queue before no more are read.",
+    ),
+    mailbox(
+        "mailbox.bytes_max",
+        Bytes(64, GIB),
+        "4 MiB",
+        "How much memory those may take; it grows with `request.bytes_max`.",
+    ),
+    mailbox("mailbox.updaters_max", Count(1, 256), "4", "How many threads hand lines on, at most."),
+    mailbox(
+        "mailbox.poll_interval",
+        A_MILLISECOND_UP,
+        "500ms",
+        "How often the files are looked at where the system cannot tell of changes.",
+    ),
+    mailbox(
+        "mailbox.results_bytes_max",
+        Bytes(4 << 10, 1 << 40),
+        "64 MiB",
+        "The largest file of results; then it is put aside and a new one begun.",
     ),
     setting("request.bytes_max", Bytes(64, 64 << 20), "1 MiB", "requests", "The largest request."),
     setting(
@@ -338,6 +419,20 @@ pub const SETTINGS: &[Setting] = &[
         "The most requests in one batch.",
     ),
     setting(
+        "retry.backoff_min",
+        A_MILLISECOND_UP,
+        "100ms",
+        "tasks",
+        "How long a failed task waits before its first retry.",
+    ),
+    setting(
+        "retry.backoff_max",
+        A_MILLISECOND_UP,
+        "30s",
+        "tasks",
+        "How long it waits at most, after failures in a row.",
+    ),
+    setting(
         "results.max",
         Count(1, 1 << 26),
         "65536",
@@ -351,6 +446,13 @@ pub const SETTINGS: &[Setting] = &[
         "256 MiB",
         "results",
         "How much memory they may take together.",
+    ),
+    setting(
+        "results.result_bytes_max",
+        Bytes(64, GIB),
+        "16 MiB",
+        "results",
+        "The largest result of one task.",
     ),
     setting(
         "results.age_max",
@@ -383,6 +485,20 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting("stream.bytes_max", Bytes(1 << 10, GIB), "4 MiB", "streams", "How much memory those may take."),
     setting(
+        "stream.reader_wait",
+        UP_TO_A_DAY,
+        "5s",
+        "streams",
+        "How long a handler waits for a reader that does not read, before the oldest partial results go.",
+    ),
+    setting(
+        "stream.readers_max",
+        Count(1, 65_536),
+        "16",
+        "streams",
+        "How many may read along with one task.",
+    ),
+    setting(
         "allow.files",
         Paths,
         "",
@@ -394,7 +510,23 @@ pub const SETTINGS: &[Setting] = &[
         Hosts,
         "",
         "handlers",
-        "Hosts that may be talked to, each with or without a port.",
+        "Hosts that may be talked to, each with or without a port; `*.` before a name means all that end so.",
+    ),
+    setting(
+        "http.timeout",
+        A_MILLISECOND_UP,
+        "30s",
+        "handlers",
+        "How long `http_get` and `http_post` may take, with redirects and body.",
+    ),
+    setting("http.body_bytes_max", Bytes(1, GIB), "16 MiB", "handlers", "The largest body they take."),
+    setting("http.redirects_max", Count(0, 32), "5", "handlers", "How many redirects they follow."),
+    setting(
+        "files.bytes_max",
+        Bytes(1, GIB),
+        "16 MiB",
+        "handlers",
+        "The most that `file_read` and `file_write` read or write at once.",
     ),
     setting(
         "log.level",
@@ -404,47 +536,3 @@ pub const SETTINGS: &[Setting] = &[
         "What is worth a line in the log.",
     ),
 ];
-
-/// The settings of one command handler, in its own table `[handler.NAME]`. They have neither flags nor
-/// variables.
-pub const HANDLER_SETTINGS: &[Setting] = &[
-    setting(
-        "command",
-        Command,
-        "",
-        "handlers",
-        "The program and its arguments; it is started without a shell.",
-    ),
-    setting("concurrency", Count(1, 1024), "1", "handlers", "How many of it may run at once."),
-    setting("timeout", SOME_TIME, "30s", "handlers", "How long it may take for one task.")
-        .or("none", "as long as it takes"),
-    setting("memory_bytes_max", Bytes(1 << 20, 1 << 44), "none", "handlers", "How much memory it may take.")
-        .or("none", "as much as there is"),
-    setting(
-        "cpu_seconds_max",
-        Count(1, 1 << 31),
-        "none",
-        "handlers",
-        "How much processor time it may use in its life, in seconds.",
-    )
-    .or("none", "any"),
-    setting(
-        "restart_backoff_min",
-        Span(Duration::from_millis(1), DAY),
-        "100ms",
-        "handlers",
-        "How long it stays down after its first crash.",
-    ),
-    setting(
-        "restart_backoff_max",
-        Span(Duration::from_millis(1), DAY),
-        "30s",
-        "handlers",
-        "How long it stays down at most, after crashes in a row.",
-    ),
-    setting("env", Pairs, "", "handlers", "Variables added to its environment."),
-    setting("directory", Path, "none", "handlers", "Where it is started.").or("none", "where the daemon was"),
-];
-
-/// What a handler may be called, in requests and in settings.
-pub(super) const HANDLER_NAME: Kind = Name;

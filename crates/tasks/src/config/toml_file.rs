@@ -1,5 +1,5 @@
 //! `millpond.toml`: all settings by their names, `[handler.NAME]` for handlers, `[opcodes]` for their
-//! numbers.
+//! numbers, `[region.NAME]` for memory regions.
 //!
 //! The parser of the crate `toml` goes on after a mistake in the syntax and says where every key and value
 //! stands. After such a mistake the rest of the line may look like something else than was meant, so nothing
@@ -7,17 +7,19 @@
 //!
 //! Not here: what a value may be (`value.rs`).
 
-use super::document::{Document, Given, HandlerTable};
+use super::document::{Document, Given, NamedTable};
 use super::finding::{Place, Places, Source};
-use super::nearest::{did_you_mean, shown};
-use super::table::{HANDLER_NAME, HANDLER_SETTINGS, SETTINGS, Setting};
+use super::named::{HANDLER_SETTINGS, NAME, REGION_SETTINGS};
+use super::table::{SETTINGS, Setting};
 use super::value::Raw;
+use crate::nearest::{did_you_mean, shown};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 const HANDLER: &str = "handler";
+const REGION: &str = "region";
 const OPCODES: &str = "opcodes";
 
 pub(super) fn parse(document: &mut Document, file: &str, text: &str) {
@@ -39,12 +41,13 @@ pub(super) fn parse(document: &mut Document, file: &str, text: &str) {
     said.findings.retain(|finding| is_whole(&finding.source));
     said.values.retain(|given| is_whole(&given.source));
     said.opcodes.retain(|line| is_whole(&line.source));
-    for handler in &mut said.handlers {
-        handler.values.retain(|given| is_whole(&given.source));
+    for table in said.handlers.iter_mut().chain(&mut said.regions) {
+        table.values.retain(|given| is_whole(&given.source));
     }
     document.findings.append(&mut said.findings);
     document.values = said.values;
     document.handlers = said.handlers;
+    document.regions = said.regions;
     document.opcodes = said.opcodes;
 }
 
@@ -62,12 +65,13 @@ impl Walk<'_> {
             let name: &str = key.get_ref();
             match item.get_ref() {
                 DeValue::Table(entries) if name == HANDLER => self.handlers(entries),
+                DeValue::Table(entries) if name == REGION => self.regions(entries),
                 DeValue::Table(entries) if name == OPCODES => self.opcodes(entries),
                 DeValue::Table(entries) if is_section(name) => self.section(name, entries),
-                other if name == HANDLER || name == OPCODES || is_section(name) => {
-                    let example = if name == HANDLER { "handler.NAME" } else { name };
+                other if [HANDLER, REGION, OPCODES].contains(&name) || is_section(name) => {
+                    let suffix = if name == HANDLER || name == REGION { ".NAME" } else { "" };
                     let message = format!(
-                        "{name}: expected a table, got {}; write [{example}] and its settings below it",
+                        "{name}: expected a table, got {}; write [{name}{suffix}] and its settings below it",
                         raw(other)
                     );
                     self.error(item, message);
@@ -98,49 +102,69 @@ impl Walk<'_> {
     }
 
     fn handlers(&mut self, table: &Table) {
+        for (name, at, entries) in self.named(HANDLER, table) {
+            if !entries.iter().any(|(key, _)| key.get_ref() == "command") {
+                let message = format!(
+                    "handler.{name}: expected a command, got none; add command = [\"program\", \"argument\"]"
+                );
+                self.error_at(at, message);
+            }
+            let table = self.named_table(HANDLER, name, at, entries, HANDLER_SETTINGS);
+            self.document.handlers.push(table);
+        }
+    }
+
+    fn regions(&mut self, table: &Table) {
+        for (name, at, entries) in self.named(REGION, table) {
+            let table = self.named_table(REGION, name, at, entries, REGION_SETTINGS);
+            self.document.regions.push(table);
+        }
+    }
+
+    /// The tables in a table that have a name of their own, each with the byte where that stands.
+    fn named<'a>(&mut self, kind: &str, table: &'a Table<'a>) -> Vec<(&'a str, usize, &'a Table<'a>)> {
+        let mut tables = Vec::new();
         for (key, item) in readable(table) {
             let name: &str = key.get_ref();
             let at = key.span().start;
-            if HANDLER_NAME.read(&Raw::Text(name)).is_err() {
-                self.error_at(at, format!("handler: expected {HANDLER_NAME}, got {}", shown(name)));
+            if NAME.read(&Raw::Text(name)).is_err() {
+                self.error_at(at, format!("{kind}: expected {NAME}, got {}", shown(name)));
                 continue;
             }
             let DeValue::Table(entries) = item.get_ref() else {
                 let got = raw(item.get_ref());
                 let message = format!(
-                    "handler.{name}: expected a table, got {got}; write [handler.{name}] and its \
-                     settings below it"
+                    "{kind}.{name}: expected a table, got {got}; write [{kind}.{name}] and its settings \
+                     below it"
                 );
                 self.error(item, message);
                 continue;
             };
-            self.handler(name, at, entries);
+            tables.push((name, at, entries));
         }
+        tables
     }
 
-    fn handler(&mut self, name: &str, at: usize, entries: &Table) {
+    fn named_table(
+        &mut self,
+        kind: &str,
+        name: &str,
+        at: usize,
+        entries: &Table,
+        settings: &'static [Setting],
+    ) -> NamedTable {
         let values_before = self.document.values.len();
         for (key, item) in readable(entries) {
-            let full = format!("handler.{name}.{}", key.get_ref());
-            match HANDLER_SETTINGS.iter().find(|setting| setting.name == key.get_ref()) {
+            let full = format!("{kind}.{name}.{}", key.get_ref());
+            match settings.iter().find(|setting| setting.name == key.get_ref()) {
                 Some(setting) => self.setting(setting, &full, key.span().start, item),
-                None => self.unknown(
-                    key.get_ref(),
-                    key.span().start,
-                    HANDLER_SETTINGS,
-                    &format!("handler.{name}."),
-                ),
+                None => {
+                    self.unknown(key.get_ref(), key.span().start, settings, &format!("{kind}.{name}."));
+                }
             }
         }
-        if !entries.iter().any(|(key, _)| key.get_ref() == "command") {
-            let message = format!(
-                "handler.{name}: expected a command, got none; add command = [\"program\", \"argument\"]"
-            );
-            self.error_at(at, message);
-        }
         let values = self.document.values.split_off(values_before);
-        let source = Source::File(self.place(at));
-        self.document.handlers.push(HandlerTable { name: name.to_owned(), source, values });
+        NamedTable { name: name.to_owned(), source: Source::File(self.place(at)), values }
     }
 
     fn setting(&mut self, setting: &'static Setting, name: &str, at: usize, item: &Item) {
@@ -159,7 +183,7 @@ impl Walk<'_> {
     fn unknown(&mut self, name: &str, at: usize, settings: &'static [Setting], within: &str) {
         let names = settings.iter().map(|setting| setting.name);
         let sections =
-            SETTINGS.iter().filter_map(|setting| section_of(setting.name)).chain([HANDLER, OPCODES]);
+            SETTINGS.iter().filter_map(|setting| section_of(setting.name)).chain([HANDLER, REGION, OPCODES]);
         let sections = sections.filter(|_| within.is_empty());
         let otherwise = "docs/configuration.md lists all settings";
         let advice = did_you_mean(name, names.chain(sections), otherwise);

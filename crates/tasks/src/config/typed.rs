@@ -1,110 +1,52 @@
-//! What the parts of the program are given: the same values as numbers, durations and paths.
+//! From values of the table to what the parts of the program are given: numbers, durations and paths.
 //!
 //! This is the only place that takes a setting out of the table by its name. A name that is not there is our
 //! own mistake and panics; the tests below change every setting in turn and see that something changes here.
+//!
+//! Not here: what the parts are given (`settings.rs`).
 
 use super::finding::Finding;
-use super::load::{Loaded, LoadedHandler};
+use super::load::{Loaded, LoadedTable};
+use super::settings::{
+    AllowSettings, BuiltinSettings, ControlSettings, HandlerSettings, KeySettings, MailboxFileSettings,
+    RegionAccess, RegionSettings, ResultSettings, ResultsFull, RetrySettings, Settings, StreamSettings,
+};
 use super::value::Value;
+use super::{ConfigSources, load};
 use crate::request::Limits;
 use millpond::{
     AffinityMethod, AffinitySettings, BackPressure, MetricsConfig, PoolConfig, Predict, ScaleSettings,
     StealSettings, StealSize, Strategy,
 };
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A configuration that is known to work.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// How the pool is made.
-    pub pool: PoolConfig,
-    /// The private directory; without, the daemon chooses one.
-    pub runtime_dir: Option<PathBuf>,
-    /// Whether tasks are read from mailbox files.
-    pub mailbox: bool,
-    /// Limits of requests.
-    pub request: Limits,
-    /// Limits of the store of results.
-    pub results: ResultSettings,
-    /// Limits of partial results.
-    pub stream: StreamSettings,
-    /// What built-in handlers may reach.
-    pub allow: AllowSettings,
-    /// `error`, `warn`, `info`, `debug` or `trace`.
-    pub log_level: String,
-    /// Command handlers by name.
-    pub handlers: BTreeMap<String, HandlerSettings>,
-    /// Which handler an opcode calls.
-    pub opcodes: BTreeMap<u32, String>,
+/// What the daemon works with if nobody says anything: the defaults of the table.
+impl Default for Settings {
+    fn default() -> Self {
+        load(&ConfigSources::default()).settings().expect("the table's defaults fit together")
+    }
 }
 
-/// Limits of the store of results.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResultSettings {
-    /// How many are kept.
-    pub max: usize,
-    /// How much memory they may take together.
-    pub bytes_max: u64,
-    /// How long one is kept, if not until there is no room.
-    pub age_max: Option<Duration>,
-    /// What a full store does.
-    pub full: ResultsFull,
+/// Makes each part's defaults those of the table, for whoever uses the part without the daemon.
+macro_rules! defaults_of_the_table {
+    ($($settings:ident = $field:ident;)*) => {
+        $(impl Default for $settings {
+            fn default() -> Self {
+                Settings::default().$field
+            }
+        })*
+    };
 }
 
-/// What a full store of results does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResultsFull {
-    /// New tasks wait.
-    Block,
-    /// The oldest result goes.
-    DropOldest,
-    /// New tasks are refused.
-    Refuse,
-}
-
-/// Limits of partial results.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StreamSettings {
-    /// The largest.
-    pub chunk_bytes_max: usize,
-    /// How many of one task are held for its reader.
-    pub chunks_max: usize,
-    /// How much memory those may take.
-    pub bytes_max: usize,
-}
-
-/// What built-in handlers may reach: nothing, by default.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AllowSettings {
-    /// Directories, with all that is below.
-    pub files: Vec<PathBuf>,
-    /// Hosts, each with or without a port.
-    pub hosts: Vec<String>,
-}
-
-/// One command handler.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HandlerSettings {
-    /// The program and its arguments; never empty.
-    pub command: Vec<String>,
-    /// How many may run at once.
-    pub concurrency: usize,
-    /// How long one task may take.
-    pub timeout: Option<Duration>,
-    /// How much memory it may take.
-    pub memory_bytes_max: Option<u64>,
-    /// How much processor time it may use in its life.
-    pub cpu_seconds_max: Option<u64>,
-    /// How long it stays down after its first crash.
-    pub restart_backoff_min: Duration,
-    /// How long it stays down at most.
-    pub restart_backoff_max: Duration,
-    /// Variables added to its environment.
-    pub env: Vec<(String, String)>,
-    /// Where it is started, if not where the daemon was.
-    pub directory: Option<PathBuf>,
+defaults_of_the_table! {
+    KeySettings = keys;
+    RetrySettings = retry;
+    ControlSettings = control;
+    MailboxFileSettings = mailbox;
+    ResultSettings = results;
+    StreamSettings = stream;
+    BuiltinSettings = builtin;
 }
 
 impl Loaded {
@@ -115,36 +57,82 @@ impl Loaded {
         }
         Ok(Settings {
             pool: self.pool(),
+            tasks_max: self.count("tasks_max"),
+            keys: KeySettings { max: self.count("keys_max"), age_max: self.duration("keys_age_max") },
+            retry: RetrySettings {
+                backoff_min: self.duration("retry.backoff_min"),
+                backoff_max: self.duration("retry.backoff_max"),
+            },
             runtime_dir: text(self.value("runtime_dir")).map(PathBuf::from),
-            mailbox: is_on(self.value("mailbox.enabled")),
+            drain_timeout: self.duration("drain_timeout"),
+            control: self.control(),
+            mailbox: self.mailbox(),
             request: self.request(),
-            results: ResultSettings {
-                max: self.count("results.max"),
-                bytes_max: self.count("results.bytes_max") as u64,
-                age_max: span(self.value("results.age_max")),
-                full: match self.name("results.full") {
-                    "block" => ResultsFull::Block,
-                    "refuse" => ResultsFull::Refuse,
-                    _ => ResultsFull::DropOldest,
-                },
+            results: self.results(),
+            stream: self.stream(),
+            builtin: self.builtin(),
+            log_level: self.name("log.level").to_owned(),
+            handlers: self.handlers.iter().map(|(name, table)| (name.clone(), table.handler())).collect(),
+            regions: self.regions.iter().map(|(name, table)| (name.clone(), table.region())).collect(),
+            opcodes: self.opcodes.iter().map(|(opcode, (handler, _))| (*opcode, handler.clone())).collect(),
+        })
+    }
+
+    fn control(&self) -> ControlSettings {
+        ControlSettings {
+            enabled: is_on(self.value("control.enabled")),
+            connections_max: self.count("control.connections_max"),
+            in_flight_max: self.count("control.in_flight_max"),
+            outbox_bytes_max: self.count("control.outbox_bytes_max"),
+        }
+    }
+
+    fn mailbox(&self) -> MailboxFileSettings {
+        MailboxFileSettings {
+            enabled: is_on(self.value("mailbox.enabled")),
+            lines_max: self.count("mailbox.lines_max"),
+            bytes_max: self.count("mailbox.bytes_max"),
+            updaters_max: self.count("mailbox.updaters_max"),
+            poll_interval: self.duration("mailbox.poll_interval"),
+            results_bytes_max: self.count("mailbox.results_bytes_max") as u64,
+        }
+    }
+
+    fn results(&self) -> ResultSettings {
+        ResultSettings {
+            max: self.count("results.max"),
+            bytes_max: self.count("results.bytes_max") as u64,
+            result_bytes_max: self.count("results.result_bytes_max"),
+            age_max: span(self.value("results.age_max")),
+            full: match self.name("results.full") {
+                "block" => ResultsFull::Block,
+                "refuse" => ResultsFull::Refuse,
+                _ => ResultsFull::DropOldest,
             },
-            stream: StreamSettings {
-                chunk_bytes_max: self.count("stream.chunk_bytes_max"),
-                chunks_max: self.count("stream.chunks_max"),
-                bytes_max: self.count("stream.bytes_max"),
-            },
+        }
+    }
+
+    fn stream(&self) -> StreamSettings {
+        StreamSettings {
+            chunk_bytes_max: self.count("stream.chunk_bytes_max"),
+            chunks_max: self.count("stream.chunks_max"),
+            bytes_max: self.count("stream.bytes_max"),
+            reader_wait: self.duration("stream.reader_wait"),
+            readers_max: self.count("stream.readers_max"),
+        }
+    }
+
+    fn builtin(&self) -> BuiltinSettings {
+        BuiltinSettings {
             allow: AllowSettings {
                 files: list(self.value("allow.files")).into_iter().map(PathBuf::from).collect(),
                 hosts: list(self.value("allow.hosts")),
             },
-            log_level: self.name("log.level").to_owned(),
-            handlers: self
-                .handlers
-                .iter()
-                .map(|(name, handler)| (name.clone(), handler.settings()))
-                .collect(),
-            opcodes: self.opcodes.iter().map(|(opcode, (handler, _))| (*opcode, handler.clone())).collect(),
-        })
+            http_timeout: self.duration("http.timeout"),
+            http_body_bytes_max: self.count("http.body_bytes_max") as u64,
+            http_redirects_max: self.small("http.redirects_max"),
+            files_bytes_max: self.count("files.bytes_max") as u64,
+        }
     }
 
     fn pool(&self) -> PoolConfig {
@@ -272,24 +260,48 @@ impl Loaded {
     }
 }
 
-impl LoadedHandler {
-    fn settings(&self) -> HandlerSettings {
-        let value = |name| &self.get(name).0;
-        let backoff = |name| span(value(name)).expect("the table says it is a duration");
-        let concurrency = number(value("concurrency")).expect("the table says it is a number");
+impl LoadedTable {
+    fn value(&self, name: &str) -> &Value {
+        &self.get(name).0
+    }
+
+    fn count(&self, name: &str) -> usize {
+        let count = number(self.value(name)).expect("the table says it is a number");
+        usize::try_from(count).unwrap_or(usize::MAX)
+    }
+
+    fn duration(&self, name: &str) -> Duration {
+        span(self.value(name)).expect("the table says it is a duration")
+    }
+
+    fn handler(&self) -> HandlerSettings {
         HandlerSettings {
-            command: list(value("command")),
-            concurrency: concurrency as usize,
-            timeout: span(value("timeout")),
-            memory_bytes_max: number(value("memory_bytes_max")),
-            cpu_seconds_max: number(value("cpu_seconds_max")),
-            restart_backoff_min: backoff("restart_backoff_min"),
-            restart_backoff_max: backoff("restart_backoff_max"),
-            env: match value("env") {
+            command: list(self.value("command")),
+            concurrency: self.count("concurrency"),
+            timeout: span(self.value("timeout")),
+            memory_bytes_max: number(self.value("memory_bytes_max")),
+            cpu_seconds_max: number(self.value("cpu_seconds_max")),
+            restart_backoff_min: self.duration("restart_backoff_min"),
+            restart_backoff_max: self.duration("restart_backoff_max"),
+            stop_grace: self.duration("stop_grace"),
+            line_bytes_max: self.count("line_bytes_max"),
+            tasks_per_process_max: number(self.value("tasks_per_process_max")),
+            env: match self.value("env") {
                 Value::Pairs(pairs) => pairs.clone(),
                 _ => Vec::new(),
             },
-            directory: text(value("directory")).map(PathBuf::from),
+            directory: text(self.value("directory")).map(PathBuf::from),
+        }
+    }
+
+    fn region(&self) -> RegionSettings {
+        RegionSettings {
+            bytes: self.count("bytes"),
+            access: match text(self.value("access")) {
+                Some("read") => RegionAccess::Read,
+                Some("write") => RegionAccess::Write,
+                _ => RegionAccess::ReadWrite,
+            },
         }
     }
 }
@@ -330,7 +342,7 @@ fn is_on(value: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ConfigFile, ConfigSources, HANDLER_SETTINGS, Kind, SETTINGS, Setting, load};
+    use super::super::{ConfigFile, HANDLER_SETTINGS, Kind, REGION_SETTINGS, SETTINGS, Setting};
     use super::*;
     use millpond::{Pool, StartError};
 
@@ -344,9 +356,12 @@ mod tests {
     #[test]
     fn without_a_word_the_pool_is_made_as_the_library_makes_it() {
         let settings = of_file("");
-        assert_eq!(format!("{:?}", settings.pool), format!("{:?}", PoolConfig::default()));
+        assert_eq!(settings.pool.queue_capacity, 16_384, "more than the library's, as the table says why");
+        let of_library = PoolConfig { queue_capacity: 16_384, ..PoolConfig::default() };
+        assert_eq!(format!("{:?}", settings.pool), format!("{of_library:?}"));
         assert_eq!(settings.request, Limits::default());
-        assert!(settings.allow.files.is_empty() && settings.allow.hosts.is_empty(), "closed by default");
+        let allow = settings.builtin.allow;
+        assert!(allow.files.is_empty() && allow.hosts.is_empty(), "closed by default");
         let scaling = of_file("scaling.enabled = true").pool.scaling;
         assert_eq!(scaling, Some(ScaleSettings::default()));
         let predict =
@@ -360,7 +375,7 @@ mod tests {
             Kind::Count(..) if setting.name == "workers" || setting.name == "scaling.workers_min" => "3",
             Kind::Count(..) => "7",
             Kind::Fraction(..) => "0.9",
-            Kind::Bytes(least, _) if least > 128 << 10 => "\"2 MiB\"",
+            Kind::Bytes(least, _) if least > 128 << 10 || setting.name == "mailbox.bytes_max" => "\"2 MiB\"",
             Kind::Bytes(..) => "\"128 KiB\"",
             Kind::Span(..) => "\"7ms\"",
             Kind::Switch if setting.default == "true" => "false",
@@ -404,6 +419,25 @@ mod tests {
             );
             assert_ne!(before, after, "{} changes nothing", setting.name);
         }
+        for setting in REGION_SETTINGS {
+            let before = format!("{:?}", of_file("[region.a]\n"));
+            let after =
+                format!("{:?}", of_file(&format!("[region.a]\n{} = {}", setting.name, another(setting))));
+            assert_ne!(before, after, "{} changes nothing", setting.name);
+        }
+    }
+
+    #[test]
+    fn a_region_has_its_size_and_its_rights() {
+        let file = "[region.a]\n[region.b]\nbytes = 7\naccess = 'read'\n[region.c]\naccess = 'write'\n";
+        let regions: Vec<_> = of_file(file).regions.into_iter().collect();
+        let region = |name: &str, bytes, access| (name.to_owned(), RegionSettings { bytes, access });
+        let expected = [
+            region("a", 4096, RegionAccess::ReadWrite),
+            region("b", 7, RegionAccess::Read),
+            region("c", 4096, RegionAccess::Write),
+        ];
+        assert_eq!(regions, expected);
     }
 
     /// What the pool says of a number that is too large by one, for every number it checks itself.

@@ -6,9 +6,9 @@
 //!
 //! Not here: which settings there are (`table.rs`), sizes and durations (`units.rs`).
 
-use super::nearest::{did_you_mean, shown};
 use super::table::Setting;
 use super::units::{DURATION_FORMS, SIZE_FORMS, print_bytes, print_duration, read_bytes, read_duration};
+use crate::nearest::{did_you_mean, shown};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -316,7 +316,7 @@ impl Kind {
                 Some("begin it with /".to_owned())
             }
             (Self::Hosts, Raw::Untyped(_) | Raw::Text(_)) => {
-                Some("write each like example.org, example.org:8080, 10.0.0.1 or [::1]:80".to_owned())
+                Some("write each like example.org, *.example.org, example.org:8080 or [::1]:80".to_owned())
             }
             (Self::Command, Raw::Text(_)) => Some("write it like [\"python3\", \"handler.py\"]".to_owned()),
             _ => None,
@@ -364,7 +364,8 @@ fn is_path(text: &str) -> bool {
     text.starts_with('/') && !text.contains('\0')
 }
 
-/// A name or an address, with or without a port; an address with colons stands in brackets.
+/// A name or an address, with or without a port; an address with colons stands in brackets. `*.` before a
+/// name stands for all that end so.
 fn is_host(text: &str) -> bool {
     let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
     if let Some(rest) = text.strip_prefix('[') {
@@ -372,7 +373,8 @@ fn is_host(text: &str) -> bool {
         let is_end = after.is_empty() || after.strip_prefix(':').is_some_and(is_port);
         return address.parse::<Ipv6Addr>().is_ok() && is_end;
     }
-    let (name, port) = text.split_once(':').map_or((text, None), |(name, port)| (name, Some(port)));
+    let name = text.strip_prefix("*.").unwrap_or(text);
+    let (name, port) = name.split_once(':').map_or((name, None), |(name, port)| (name, Some(port)));
     let is_label = |label: &str| {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         (1..=63).contains(&label.len()) && label.bytes().all(is_letter)
@@ -386,14 +388,12 @@ mod tests {
 
     #[test]
     fn hosts_are_names_and_addresses_with_or_without_a_port() {
-        for host in
-            ["example.org", "a-b.example.org:8080", "localhost", "10.0.0.1:80", "[::1]", "[fe80::1]:80"]
-        {
+        let hosts = "example.org a-b.example.org:8080 localhost 10.0.0.1:80 [::1] [fe80::1]:80 *.example.org *.internal:80";
+        for host in hosts.split(' ') {
             assert!(is_host(host), "{host}");
         }
-        for other in
-            ["", "http://example.org", "a..b", "a:0", "a:65536", "a:", "::1", "[::1", "[x]:1", "a b", "*.org"]
-        {
+        let others = "http://example.org a..b a:0 a:65536 a: ::1 [::1 [x]:1 * *. *.*.org a.*.org *:80";
+        for other in others.split(' ').chain(["", "a b"]) {
             assert!(!is_host(other), "{other}");
         }
     }

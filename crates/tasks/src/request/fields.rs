@@ -8,6 +8,7 @@
 
 use super::problem::Problem;
 use super::values::{self, Value};
+use crate::nearest::nearest;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -29,10 +30,14 @@ pub(super) const NAMES: [&str; 11] = [
 ];
 
 /// What people write who mean one of the names, where the names are not alike.
-const OTHER_WORDS: [(&str, &str); 4] =
-    [("id", "task_id"), ("arguments", "args"), ("params", "args"), ("key", "idempotency_key")];
-const ALIKE_MIN: f64 = 0.8;
-const GUESS_BYTES_MAX: usize = 32;
+const OTHER_WORDS: [(&str, &str); 6] = [
+    ("id", "task_id"),
+    ("arguments", "args"),
+    ("params", "args"),
+    ("key", "idempotency_key"),
+    ("retry", "retries"),
+    ("trace", "traceparent"),
+];
 /// So few keys are compared in pairs, which is faster than to sort them.
 const KEYS_FEW_MAX: usize = 8;
 
@@ -99,18 +104,10 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The known name that is most like an unknown one.
+/// The known name that was probably meant by an unknown one.
 fn meant(key: &str) -> Option<&'static str> {
-    if key.len() > GUESS_BYTES_MAX {
-        return None;
-    }
-    let lower = key.to_ascii_lowercase();
-    if let Some((_, name)) = OTHER_WORDS.iter().find(|(word, _)| *word == lower) {
-        return Some(name);
-    }
-    let alike = NAMES.map(|name| (strsim::jaro_winkler(&lower, name), name));
-    let best = alike.into_iter().max_by(|(one, _), (other, _)| one.total_cmp(other));
-    best.filter(|(likeness, _)| *likeness >= ALIKE_MIN).map(|(_, name)| name)
+    let other = OTHER_WORDS.iter().find(|(word, _)| key.eq_ignore_ascii_case(word));
+    other.map(|(_, name)| *name).or_else(|| nearest(key, NAMES))
 }
 
 /// Where `part`, a slice of `text`, begins in it.

@@ -69,7 +69,11 @@ impl Value<'_> {
                  without control characters"
             )
         };
-        TaskId::from_json(self.json).ok_or_else(|| self.unexpected(&expected()))
+        let id = TaskId::from_json(self.json).ok_or_else(|| self.unexpected(&expected()))?;
+        if matches!(id, TaskId::Assigned(_)) {
+            return Err(self.unexpected("an id other than t and digits, which the daemon gives itself"));
+        }
+        Ok(id)
     }
 
     pub(super) fn handler_name(&self) -> Result<Box<str>, Problem> {

@@ -4,8 +4,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod attempts;
+mod core_stress;
 mod errors;
 mod fuzz;
+mod idempotency;
 mod lines;
+mod mailboxes;
 mod requests;
 mod requests_refused;
+mod results;
+mod service;
+mod shutdown;
+mod streams;
+mod toys;

@@ -1,0 +1,91 @@
+//! What a request names: code that takes calls, one for each attempt of a task.
+//!
+//! A handler begins its work on a worker of the pool. Short work is done there. Whoever waits long, for a
+//! process or a clock, moves the call elsewhere and returns, so that no worker waits; the task ends when the
+//! call is finished.
+//!
+//! Not here: who may call it and when (`service.rs`), what it is given (`call.rs`).
+
+pub mod builtin;
+pub mod command;
+
+use crate::call::Call;
+use crate::error::{ErrorCode, TaskFailure};
+use crate::symbols::RegionUse;
+use serde_json::value::RawValue;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+/// Code that a request names.
+pub trait Handler: Send + Sync + 'static {
+    /// Takes one call. Runs on a worker.
+    fn start(&self, call: Call);
+
+    /// Regions of memory that the arguments name. They are looked up before the task is queued, and
+    /// [`Call::regions`] has them in this order.
+    fn regions(&self, args: &RawValue) -> Result<Vec<RegionUse>, TaskFailure> {
+        let _ = args;
+        Ok(Vec::new())
+    }
+
+    /// How long an attempt may take if the request does not say.
+    fn timeout(&self) -> Option<Duration> {
+        None
+    }
+
+    /// No more calls will come. Ends what is kept alive, at the latest when `within` is over.
+    fn close(&self, within: Duration) {
+        let _ = within;
+    }
+
+    /// What is worth knowing about it now, as a JSON object.
+    fn stats(&self) -> Option<serde_json::Value> {
+        None
+    }
+}
+
+/// A Rust function as a handler. It runs to its end on the worker; a panic costs this task alone.
+///
+/// ```
+/// use millpond_tasks::{Registry, function};
+/// use serde_json::value::to_raw_value;
+///
+/// let mut registry = Registry::new();
+/// registry.add("shout", function(|call| {
+///     let args: std::collections::HashMap<String, String> = call.read_args()?;
+///     let text = args.get("text").map(|text| text.to_uppercase());
+///     Ok(to_raw_value(&text).expect("a string is JSON"))
+/// }))?;
+/// # Ok::<(), millpond_tasks::RegistryError>(())
+/// ```
+pub fn function<F>(work: F) -> Function<F>
+where
+    F: Fn(&Call) -> Result<Box<RawValue>, TaskFailure> + Send + Sync + 'static,
+{
+    Function(work)
+}
+
+/// What [`function`] makes.
+#[derive(Debug)]
+pub struct Function<F>(F);
+
+impl<F> Handler for Function<F>
+where
+    F: Fn(&Call) -> Result<Box<RawValue>, TaskFailure> + Send + Sync + 'static,
+{
+    fn start(&self, call: Call) {
+        // The function only borrows the call, so whatever it left half done is its own.
+        let outcome = catch_unwind(AssertUnwindSafe(|| (self.0)(&call)));
+        call.finish(outcome.unwrap_or_else(|payload| Err(panicked(payload.as_ref()))));
+    }
+}
+
+fn panicked(payload: &(dyn Any + Send)) -> TaskFailure {
+    let words = payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("without a message");
+    TaskFailure::new(ErrorCode::HandlerCrashed, format!("the handler panicked: {words}"))
+}

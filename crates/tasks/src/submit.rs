@@ -1,0 +1,279 @@
+//! From a request to a task: read, resolve, admit, queue. What every door calls.
+//!
+//! It never waits: a door serves many clients, and one that must wait is told when to come again. A refusal
+//! leaves nothing behind. The order is from cheap to dear, and what can fail comes before what must be
+//! undone.
+//!
+//! Not here: reading JSON (`request.rs`), the pool's queue and what a full one means (`attempt.rs`).
+
+use crate::attempt::NoRoom;
+use crate::config::ResultsFull;
+use crate::error::{ErrorCode, TaskFailure};
+use crate::keys::KeyAnswer;
+use crate::outcome::Refused;
+use crate::registry::Registered;
+use crate::request::{Request, TaskId};
+use crate::service::{ServiceHandle, Shared, gone};
+use crate::symbols::Region;
+use crate::task::{Fresh, Task};
+use crate::watch::{Reader, Watching};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use std::time::{Duration, Instant};
+
+/// How a door hands in a request.
+#[derive(Debug)]
+pub struct Submit {
+    /// Who is to be told about the task, if anybody.
+    pub reader: Option<Reader>,
+    /// Whether the outcome is kept for others to ask for. If the reader goes away before the end, it is kept
+    /// in any case, so that nothing is lost.
+    pub keep: bool,
+}
+
+impl Default for Submit {
+    /// Nobody is told, and the outcome is kept.
+    fn default() -> Self {
+        Self { reader: None, keep: true }
+    }
+}
+
+/// A request that was taken in.
+#[derive(Debug)]
+pub struct Accepted {
+    /// What came of it.
+    pub task: Arc<Task>,
+    /// The reader's side, if [`Submit`] named one. Dropping it stops watching.
+    pub watching: Option<Watching>,
+    /// False if the same request came before with the same idempotency key.
+    pub is_new: bool,
+}
+
+impl ServiceHandle {
+    /// Takes in the text of a request. Never waits.
+    pub fn submit(&self, text: &[u8], how: Submit) -> Result<Accepted, Refused> {
+        match Request::parse(text, &self.shared.config.request) {
+            Ok(request) => self.submit_request(request, how),
+            Err(error) => Err(self.shared.count(error.into())),
+        }
+    }
+
+    /// Takes in a request. Never waits.
+    pub fn submit_request(&self, mut request: Request, how: Submit) -> Result<Accepted, Refused> {
+        let shared = &self.shared;
+        let wanted = request.id.take();
+        let refuse = |failure| shared.count(Refused::new(failure, wanted.clone()));
+        let (handler, regions) = shared.resolve(&request).map_err(refuse)?;
+        let handler = Arc::clone(handler);
+        let timeout = request.timeout.or_else(|| handler.handler.timeout());
+        let key = request.idempotency_key.take();
+        let parts = Parts { id: wanted.clone(), handler, regions, timeout, request, how };
+        let Some(key) = key else {
+            let admitted = shared.admit(parts, |_| {}, |task| shared.list.remove(task));
+            return admitted.map_err(|failure| refuse(failure).with_patience(shared));
+        };
+        // Locked until the key has its task, so that a twin that comes meanwhile finds it.
+        let mut keys = shared.keys.lock(Instant::now());
+        let fingerprint = shared.keys.fingerprint(&parts.request);
+        match keys.look_up(&key, fingerprint) {
+            KeyAnswer::New => {
+                let listed = |id: &TaskId| {
+                    keys.note(&key, fingerprint, id);
+                    drop(keys);
+                };
+                // Both at once, or a twin would find the key and not its task.
+                let unlisted = |task: &Arc<Task>| {
+                    let mut keys = shared.keys.lock(Instant::now());
+                    keys.release(&key, task.id());
+                    shared.list.remove(task);
+                };
+                let admitted = shared.admit(parts, listed, unlisted);
+                admitted.map_err(|failure| refuse(failure).with_patience(shared))
+            }
+            KeyAnswer::Same(earlier) => {
+                drop(keys);
+                self.come_again(&earlier, parts.how).map_err(refuse)
+            }
+            KeyAnswer::Other(earlier) => {
+                let message = format!(
+                    "idempotency_key: {key:?} belongs to task {earlier}, which asks for something else"
+                );
+                Err(refuse(TaskFailure::new(ErrorCode::KeyReused, message)))
+            }
+        }
+    }
+
+    /// As [`submit`](Self::submit), but waits for room at most so long. Not for doors that serve many.
+    pub fn submit_wait(&self, text: &[u8], timeout: Duration) -> Result<Accepted, Refused> {
+        let until = Instant::now().checked_add(timeout);
+        loop {
+            match self.submit(text, Submit::default()) {
+                Err(refused) if refused.failure.code == ErrorCode::QueueFull => {
+                    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+                    let pause = refused.retry_after.unwrap_or_default().min(left.unwrap_or(Duration::MAX));
+                    if pause.is_zero() {
+                        return Err(refused);
+                    }
+                    millpond::blocking(|| std::thread::sleep(pause));
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// The same request as before: whoever asks is given the task it became.
+    fn come_again(&self, id: &TaskId, how: Submit) -> Result<Accepted, TaskFailure> {
+        let task = self.shared.list.get(id).ok_or_else(|| gone(id))?;
+        let watching = how.reader.map(|reader| task.watch(reader)).transpose()?;
+        Ok(Accepted { task, watching, is_new: false })
+    }
+}
+
+impl Refused {
+    /// Says when to come again, if that may help.
+    fn with_patience(mut self, shared: &Shared) -> Self {
+        if self.failure.code == ErrorCode::QueueFull {
+            self.retry_after = Some(shared.retry_after());
+        }
+        self
+    }
+}
+
+/// A request whose parts were looked up.
+struct Parts {
+    /// What the client wants it to be called.
+    id: Option<TaskId>,
+    handler: Arc<Registered>,
+    regions: Vec<Region>,
+    timeout: Option<Duration>,
+    request: Request,
+    how: Submit,
+}
+
+impl Shared {
+    /// The handler and the regions that a request names.
+    fn resolve(&self, request: &Request) -> Result<(&Arc<Registered>, Vec<Region>), TaskFailure> {
+        if self.is_draining.load(Acquire) {
+            return Err(draining());
+        }
+        let handler = self.registry.find(&request.target)?;
+        let named = handler.handler.regions(&request.args)?;
+        let regions = named.iter().map(|region| self.symbols.resolve(&region.name, region.access));
+        Ok((handler, regions.collect::<Result<_, _>>()?))
+    }
+
+    /// Finds room for a task and sets it going. `listed` is called once it can be found by its id; `unlisted`
+    /// takes it off the list again if there is no room after all.
+    fn admit(
+        self: &Arc<Self>,
+        parts: Parts,
+        listed: impl FnOnce(&TaskId),
+        unlisted: impl FnOnce(&Arc<Task>),
+    ) -> Result<Accepted, TaskFailure> {
+        let Parts { id, handler, regions, timeout, request, how } = parts;
+        self.take_place()?;
+        let id = id.unwrap_or_else(|| self.list.assign());
+        let delay = request.delay;
+        let wants = how.reader.as_ref().map(|reader| reader.wants);
+        let task = Arc::new(Task::new(Fresh {
+            shared: Arc::clone(self),
+            id,
+            timeout,
+            handler,
+            regions,
+            affinity: request.affinity.as_ref().map(|key| spread(key)),
+            keep: how.keep,
+            request,
+            reader: how.reader,
+        }));
+        if !self.list.add(&task) {
+            self.give_back();
+            let message = format!("task_id: another task is called {}; choose another id or none", task.id);
+            return Err(TaskFailure::new(ErrorCode::DuplicateId, message));
+        }
+        listed(&task.id);
+        // A stop that did not find the task in the list was over before, and its mark is seen here.
+        let launched = if self.is_stopping.load(Acquire) { Err(NoRoom::Closed) } else { task.launch(delay) };
+        if let Err(no_room) = launched {
+            let failure = self.no_room(&no_room);
+            if task.withdraw(&failure) {
+                unlisted(&task);
+                self.give_back();
+                return Err(failure);
+            }
+        }
+        self.counts.accepted.fetch_add(1, Relaxed);
+        task.handler.accepted.fetch_add(1, Relaxed);
+        let owner = task.lock().owner;
+        let watching =
+            wants.zip(owner).map(|(wants, number)| Watching::new(Arc::clone(&task), number, wants));
+        Ok(Accepted { task, watching, is_new: true })
+    }
+
+    /// A place among those under way, and one for the outcome.
+    fn take_place(&self) -> Result<(), TaskFailure> {
+        let tasks_max = self.config.tasks_max;
+        self.untold.fetch_add(1, SeqCst);
+        let live = self.live.fetch_add(1, AcqRel);
+        let refusal = if self.is_draining.load(SeqCst) {
+            draining()
+        } else if live >= tasks_max {
+            let message =
+                format!("{tasks_max} of {tasks_max} tasks are under way; come again, or raise tasks_max");
+            TaskFailure::new(ErrorCode::QueueFull, message)
+        } else if self.results.promise() {
+            return Ok(());
+        } else {
+            self.results_are_full()
+        };
+        self.live.fetch_sub(1, AcqRel);
+        self.was_told();
+        Err(refusal)
+    }
+
+    /// The places of a task that was not accepted after all.
+    fn give_back(&self) {
+        self.results.unpromise();
+        self.live.fetch_sub(1, AcqRel);
+        self.was_told();
+    }
+
+    fn results_are_full(&self) -> TaskFailure {
+        let stats = self.results.stats();
+        let message = format!(
+            "{} outcomes wait to be fetched and results.full is {:?}; fetch some, or raise results.max",
+            stats.kept,
+            if self.results_policy() == ResultsFull::Block { "block" } else { "refuse" },
+        );
+        TaskFailure::new(ErrorCode::QueueFull, message)
+    }
+
+    fn no_room(&self, no_room: &NoRoom) -> TaskFailure {
+        match no_room {
+            NoRoom::Full => {
+                let capacity = self.config.pool.queue_capacity;
+                let message =
+                    format!("the queue is full: {capacity} wait; come again, or raise queue_capacity");
+                TaskFailure::new(ErrorCode::QueueFull, message)
+            }
+            NoRoom::Closed => draining(),
+        }
+    }
+
+    fn count(&self, refused: Refused) -> Refused {
+        self.counts.was_refused(refused.failure.code);
+        refused
+    }
+}
+
+fn draining() -> TaskFailure {
+    TaskFailure::new(ErrorCode::Draining, "the daemon is shutting down and takes no more tasks")
+}
+
+/// A key as a number. The same in every process, so that a key keeps its worker over a restart.
+fn spread(key: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish()
+}

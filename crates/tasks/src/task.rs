@@ -1,0 +1,399 @@
+//! A task from its acceptance to its end, and after that its outcome.
+//!
+//! ```text
+//!             ┌──────────┐ time    ┌────────┐ a worker  ┌─────────┐ answer, cancel,   ┌───────┐
+//!  accepted ─►│ delayed  ├────────►│ queued ├──────────►│ running ├──time over───────►│ ended │
+//!             └──────────┘         └────────┘           └────┬────┘                   └───────┘
+//!                  ▲                    ▲   another attempt  │
+//!                  └── (also an entry)  └────── retrying ◄───┘      cancel ends it from every stage
+//! ```
+//!
+//! The stage changes under one lock, and the task ends exactly once: whoever sets the outcome. What is told
+//! to others (readers, callbacks, the handler's stop hook) is told after the lock is released.
+//!
+//! Not here: who moves it from stage to stage (`attempt.rs`), what it says meanwhile (`stream.rs`).
+
+use crate::call::StopCause;
+use crate::outcome::{Outcome, microseconds};
+use crate::registry::Registered;
+use crate::request::TaskId;
+use crate::service::Shared;
+use crate::stream::{Reach, Stream};
+use crate::symbols::Region;
+use crate::timer::TimerKey;
+use crate::watch::{Known, Reader, Watch};
+use millpond::{Priority, Ticket};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use std::fmt;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A task that was accepted. Shared by the list, its worker, its timer and its readers.
+pub struct Task {
+    /// What it belongs to.
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: TaskId,
+    pub(crate) handler: Arc<Registered>,
+    pub(crate) priority: Priority,
+    /// A hash of the request's key.
+    pub(crate) affinity: Option<u64>,
+    /// How long one attempt may take.
+    pub(crate) timeout: Option<Duration>,
+    /// How many more attempts a failure allows.
+    pub(crate) retries: u32,
+    pub(crate) traceparent: Option<Box<str>>,
+    pub(crate) regions: Vec<Region>,
+    /// Whether the outcome is kept although it was told to whoever submitted the task.
+    pub(crate) keep: bool,
+    pub(crate) accepted_at: Instant,
+    /// Under which number its outcome is kept; 0 if it is not.
+    pub(crate) kept_as: AtomicU64,
+    /// The attempt whose words count; 0 if none runs. Written under the lock, read by anybody.
+    pub(crate) live_attempt: AtomicU32,
+    state: Mutex<State>,
+    /// For those who wait for room in the stream or for the end. Signalled only if `State::waiting` says so.
+    pub(crate) changed: Condvar,
+    /// Set once, under the lock.
+    pub(crate) outcome: OnceLock<Outcome>,
+}
+
+/// What changes. Guarded by the task's lock.
+pub(crate) struct State {
+    pub(crate) stage: Stage,
+    /// How many attempts have begun.
+    pub(crate) attempt: u32,
+    /// Here unless an attempt has them and no other may follow.
+    pub(crate) args: Option<Box<RawValue>>,
+    /// The pool's claim while it is queued, to take it out again.
+    pub(crate) ticket: Option<Ticket<()>>,
+    /// The one timer of the present stage: a delay, a pause, or the time limit of the attempt.
+    pub(crate) timer: Option<TimerKey>,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) began_at: Option<Instant>,
+    /// How long the last attempt took, once it is over.
+    pub(crate) ran: Duration,
+    pub(crate) on_stop: Option<StopHook>,
+    /// Why the last attempt that was stopped had to stop.
+    pub(crate) stop_cause: StopCause,
+    pub(crate) progress: Option<f64>,
+    /// Made when something is said.
+    pub(crate) stream: Option<Box<Stream>>,
+    /// Whether the stream may lose what nobody has read, if it has no reader: none came, or none came back.
+    pub(crate) unread: bool,
+    /// How far readers that left have read.
+    left_off: u64,
+    pub(crate) readers: Vec<Known>,
+    reader_number: u64,
+    /// The number of the reader that came with the submission.
+    pub(crate) owner: Option<u64>,
+    pub(crate) on_end: Vec<EndHook>,
+    /// How many threads wait on `Task::changed`.
+    pub(crate) waiting: u32,
+}
+
+pub(crate) type StopHook = Box<dyn FnOnce(StopCause) + Send>;
+pub(crate) type EndHook = Box<dyn FnOnce(&Task, &Outcome) + Send>;
+
+/// Where a task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// It waits for the delay it asked for.
+    Delayed,
+    /// It waits for a worker.
+    Queued,
+    /// An attempt runs.
+    Running,
+    /// An attempt failed, and the next one waits for its time.
+    Retrying,
+    /// It has an outcome.
+    Ended,
+}
+
+impl Stage {
+    /// All of them, in the order in which a task may come through them.
+    pub const ALL: [Self; 5] = [Self::Delayed, Self::Queued, Self::Running, Self::Retrying, Self::Ended];
+
+    /// As it is written in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Delayed => "delayed",
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Retrying => "retrying",
+            Self::Ended => "ended",
+        }
+    }
+
+    /// The stage of this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|stage| stage.name() == name)
+    }
+}
+
+/// A task at one moment, for people and programs that look.
+#[derive(Clone, Debug, Serialize)]
+pub struct TaskStatus {
+    /// Its id.
+    pub task_id: TaskId,
+    /// Who does it.
+    pub handler: String,
+    /// Where it stands.
+    pub stage: Stage,
+    /// How many attempts have begun.
+    pub attempts: u32,
+    /// How long ago it was accepted.
+    pub age_us: u64,
+    /// How much of it is done, if it said so: 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<f64>,
+    /// For how long the present attempt has been running, or the last one ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ran_us: Option<u64>,
+    /// 0 or the number of its error, once it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<i32>,
+    /// The name of its error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<&'static str>,
+    /// The error in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The offset of the next event in its stream.
+    pub events: u64,
+}
+
+/// What a new task is made of.
+pub(crate) struct Fresh {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: TaskId,
+    pub(crate) handler: Arc<Registered>,
+    pub(crate) regions: Vec<Region>,
+    pub(crate) affinity: Option<u64>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) keep: bool,
+    pub(crate) request: crate::request::Request,
+    pub(crate) reader: Option<Reader>,
+}
+
+impl Task {
+    pub(crate) fn new(fresh: Fresh) -> Self {
+        let Fresh { shared, id, handler, regions, affinity, timeout, keep, request, reader } = fresh;
+        let mut state = State {
+            stage: Stage::Delayed,
+            attempt: 0,
+            args: Some(request.args),
+            ticket: None,
+            timer: None,
+            deadline: None,
+            began_at: None,
+            ran: Duration::ZERO,
+            on_stop: None,
+            stop_cause: StopCause::Cancelled,
+            progress: None,
+            stream: None,
+            unread: true,
+            left_off: 0,
+            readers: Vec::new(),
+            reader_number: 0,
+            owner: None,
+            on_end: Vec::new(),
+            waiting: 0,
+        };
+        if let Some(reader) = reader {
+            state.owner = Some(state.add_reader(reader));
+        }
+        Self {
+            shared,
+            id,
+            handler,
+            priority: request.priority,
+            affinity,
+            timeout,
+            retries: request.retries,
+            traceparent: request.traceparent,
+            regions,
+            keep,
+            accepted_at: Instant::now(),
+            kept_as: AtomicU64::new(0),
+            live_attempt: AtomicU32::new(0),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            outcome: OnceLock::new(),
+        }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &TaskId {
+        &self.id
+    }
+
+    /// The name of its handler.
+    pub fn handler(&self) -> &str {
+        &self.handler.name
+    }
+
+    /// Whether it has an outcome.
+    pub fn is_ended(&self) -> bool {
+        self.outcome.get().is_some()
+    }
+
+    /// How it ended, if it has.
+    pub fn outcome(&self) -> Option<&Outcome> {
+        self.outcome.get()
+    }
+
+    /// Appends its outcome as one line of JSON without a line break; false if it has none yet.
+    pub fn write_outcome(&self, out: &mut Vec<u8>) -> bool {
+        self.outcome.get().map(|outcome| outcome.write_json(&self.id, out)).is_some()
+    }
+
+    /// Waits for its end, at most so long.
+    pub fn wait(&self, timeout: Duration) -> Option<&Outcome> {
+        if !self.is_ended() {
+            let mut state = self.lock();
+            state.waiting += 1;
+            let unended = |_: &mut State| self.outcome.get().is_none();
+            let woken = millpond::blocking(|| self.changed.wait_timeout_while(state, timeout, unended));
+            woken.unwrap_or_else(PoisonError::into_inner).0.waiting -= 1;
+        }
+        self.outcome.get()
+    }
+
+    /// Has `act` called when it ends; at once if it has. It may be called from any thread and must not wait.
+    pub fn on_end(&self, act: impl FnOnce(&Self, &Outcome) + Send + 'static) {
+        let mut state = self.lock();
+        if let Some(outcome) = self.outcome.get() {
+            drop(state);
+            act(self, outcome);
+        } else {
+            state.on_end.push(Box::new(act));
+        }
+    }
+
+    /// How it stands now.
+    pub fn status(&self) -> TaskStatus {
+        let state = self.lock();
+        let running = state.began_at.filter(|_| state.stage == Stage::Running).map(|began| began.elapsed());
+        let outcome = self.outcome.get();
+        let failure = outcome.and_then(|outcome| outcome.result().err());
+        TaskStatus {
+            task_id: self.id.clone(),
+            handler: self.handler.name.to_string(),
+            stage: state.stage,
+            attempts: state.attempt,
+            age_us: microseconds(self.accepted_at.elapsed()),
+            progress: state.progress,
+            ran_us: running.or(outcome.map(|outcome| outcome.ran)).map(microseconds),
+            status: outcome.map(Outcome::status),
+            error: failure.map(|failure| failure.code.name()),
+            message: failure.map(|failure| failure.message.clone()),
+            events: state.stream.as_ref().map_or(0, |stream| stream.next()),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this attempt's words still count.
+    pub(crate) fn is_live(&self, attempt: u32) -> bool {
+        self.live_attempt.load(Acquire) == attempt
+    }
+
+    /// Whose words count from now on; 0 is nobody's.
+    pub(crate) fn set_live(&self, _state: &mut State, attempt: u32) {
+        self.live_attempt.store(attempt, Release);
+    }
+
+    /// Wakes those who wait for room or for the end.
+    pub(crate) fn wake_waiting(&self, state: &State) {
+        if state.waiting > 0 {
+            self.changed.notify_all();
+        }
+    }
+
+    /// About how much memory it takes once it has ended.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        let outcome = self.outcome.get().map_or(0, Outcome::bytes);
+        size_of::<Self>() + outcome + self.lock().stream.as_ref().map_or(0, |stream| stream.bytes())
+    }
+}
+
+impl State {
+    pub(crate) fn add_reader(&mut self, reader: Reader) -> u64 {
+        self.reader_number += 1;
+        let next = match reader.wants {
+            crate::watch::Wants::Stream { from } => {
+                self.unread = false;
+                from
+            }
+            crate::watch::Wants::Result => 0,
+        };
+        self.readers.push(Known { number: self.reader_number, reader, next, is_given_up: false });
+        self.reader_number
+    }
+
+    pub(crate) fn remove_reader(&mut self, number: u64) -> Option<Known> {
+        let at = self.readers.iter().position(|known| known.number == number)?;
+        let gone = self.readers.swap_remove(at);
+        if gone.streams() {
+            self.left_off = self.left_off.max(gone.next);
+        }
+        Some(gone)
+    }
+
+    pub(crate) fn reader_moved(&mut self, number: u64, next: u64) {
+        self.unread = false;
+        match self.readers.iter_mut().find(|known| known.number == number) {
+            Some(known) => {
+                known.next = next;
+                known.is_given_up = false;
+            }
+            None => self.left_off = self.left_off.max(next),
+        }
+    }
+
+    /// How far readers have come.
+    pub(crate) fn reach(&self) -> Reach {
+        let streams = || self.readers.iter().filter(|known| known.streams());
+        let slowest = streams().filter(|known| !known.is_given_up).map(|known| known.next).min();
+        let read_to = match slowest {
+            Some(next) => next,
+            None if self.unread || streams().next().is_some() => u64::MAX,
+            None => self.left_off,
+        };
+        let seen_to = streams().map(|known| known.next).max().unwrap_or_default().max(self.left_off);
+        Reach { read_to, seen_to }
+    }
+
+    /// The patience is over: those who hold up the stream are not waited for, until they move.
+    pub(crate) fn give_up(&mut self) {
+        self.unread = true;
+        let first = self.stream.as_ref().map_or(0, |stream| stream.first());
+        for known in &mut self.readers {
+            known.is_given_up |= known.next <= first;
+        }
+    }
+
+    /// Those who want to know what the task says.
+    pub(crate) fn stream_readers(&self) -> Vec<(Arc<dyn Watch>, u64)> {
+        let streams = self.readers.iter().filter(|known| known.streams());
+        streams.map(|known| (Arc::clone(&known.reader.who), known.reader.tag)).collect()
+    }
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stage = self.lock().stage;
+        formatter
+            .debug_struct("Task")
+            .field("id", &self.id)
+            .field("handler", &self.handler.name)
+            .field("stage", &stage)
+            .finish()
+    }
+}
