@@ -1,8 +1,10 @@
 //! How a command can fail, and which exit code each way has.
 //!
-//! Clap uses 2 for a command line it cannot read; whatever else is wrong with what was asked for gets the same code,
-//! so that scripts need not know who noticed.
+//! One table serves `--help`, `docs/cli.md` and the code. Clap uses 2 for a command line it cannot read;
+//! whatever else is wrong with what was asked for gets the same code, so that scripts need not know who
+//! noticed.
 
+use std::fmt::Write;
 use std::process::ExitCode;
 
 /// Why a command did not do what it was asked to.
@@ -12,10 +14,39 @@ pub(crate) enum Failure {
     Usage(String),
     /// Something failed on the way.
     Failed(String),
+    /// What is wrong was part of the output: a task that failed, findings of a check.
+    Shown,
+    /// Nobody is there to do it.
+    NoDaemon(String),
+    /// The daemon takes no tasks at the moment.
+    Refused(String),
+    /// The time to wait is over.
+    TimedOut(String),
     /// Ctrl-C was pressed.
     Interrupted,
     /// Whoever read the output has closed it. That is their right, and nothing to talk about.
     NobodyReads,
+}
+
+/// Every exit code, and what it means.
+pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
+    (0, "all went well"),
+    (1, "a task failed, a check found a mistake, or something went wrong on the way"),
+    (2, "what was asked for cannot be; the message says what can"),
+    (3, "no daemon answers"),
+    (4, "the daemon refused: its queue is full, or it is shutting down"),
+    (5, "the time to wait was over; the task goes on"),
+    (130, "stopped by Ctrl-C"),
+];
+
+/// The table for the end of `--help`.
+pub(crate) fn exit_codes_help() -> String {
+    let mut help = String::from("Exit codes:");
+    for (code, meaning) in EXIT_CODES {
+        // Writing to a `String` cannot fail.
+        let _ = write!(help, "\n  {code:<5}{meaning}");
+    }
+    help
 }
 
 impl Failure {
@@ -26,18 +57,25 @@ impl Failure {
     /// What to tell the user.
     pub(crate) fn message(&self) -> Option<&str> {
         match self {
-            Self::Usage(message) | Self::Failed(message) => Some(message),
+            Self::Usage(message)
+            | Self::Failed(message)
+            | Self::NoDaemon(message)
+            | Self::Refused(message)
+            | Self::TimedOut(message) => Some(message),
             Self::Interrupted => Some("interrupted"),
-            Self::NobodyReads => None,
+            Self::Shown | Self::NobodyReads => None,
         }
     }
 
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Self::Usage(_) => 2,
-            Self::Failed(_) => 1,
-            Self::Interrupted => 130,
             Self::NobodyReads => 0,
+            Self::Failed(_) | Self::Shown => 1,
+            Self::Usage(_) => 2,
+            Self::NoDaemon(_) => 3,
+            Self::Refused(_) => 4,
+            Self::TimedOut(_) => 5,
+            Self::Interrupted => 130,
         })
     }
 }

@@ -1,17 +1,36 @@
 //! The program `millpond`: what is said on the command line, handed to the command it names.
 //!
-//! Exit codes: 0 all went well; 1 something failed on the way; 2 the command line asks for what cannot be, and the
-//! message says what can; 130 stopped by Ctrl-C. What was asked for goes to standard output, everything else to
-//! standard error, so that output can be piped.
+//! What was asked for goes to standard output, everything else to standard error, so that output can be
+//! piped. The exit codes are a table in `failure.rs`.
 //!
 //! Not here: what the commands do; each has a file of its own name.
 #![forbid(unsafe_code)]
 
+mod answer;
+mod bench;
+mod cancel;
+mod check;
+mod columns;
 mod completions;
+mod config;
+mod config_file;
+mod daemon;
+mod excerpt;
 mod failure;
+mod get;
 mod interrupt;
+mod ls;
+mod man;
 mod output;
+mod paint;
+mod report;
+mod serve;
+mod setting_flags;
 mod sim;
+mod stats;
+mod submit;
+mod task_argument;
+mod top;
 mod units;
 
 use clap::{Parser, Subcommand};
@@ -19,7 +38,7 @@ use std::process::ExitCode;
 
 /// A worker pool you can link, run or join.
 #[derive(Debug, Parser)]
-#[command(name = "millpond", version, arg_required_else_help = true)]
+#[command(name = "millpond", version, arg_required_else_help = true, after_help = failure::exit_codes_help())]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -27,16 +46,49 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run the daemon: any program hands it tasks and reads results
+    Serve(Box<serve::ServeArguments>),
+    /// Hand tasks to the daemon
+    Submit(submit::SubmitArguments),
+    /// Show where a task stands, what it says, or how it ended
+    Get(get::GetArguments),
+    /// End tasks, whether they wait or run
+    Cancel(cancel::CancelArguments),
+    /// List the tasks that the daemon knows
+    Ls(ls::ListArguments),
+    /// Show what the daemon has done and has to do
+    Stats(stats::StatsArguments),
+    /// Watch the daemon work: workers, queues, rates and latencies, live
+    Top(top::TopArguments),
+    /// Load the daemon, and measure how many tasks it does and how long they take
+    Bench(bench::BenchArguments),
     /// Simulate worker-choice strategies under a load and compare how long tasks wait
     Sim(Box<sim::SimArguments>),
+    /// Look for mistakes in the configuration
+    Check(check::CheckArguments),
+    /// Show every setting, and where it came from
+    Config(config::ConfigArguments),
     /// Print a completion script for a shell
     Completions(completions::CompletionArguments),
+    /// Print or write the manual pages
+    Man(man::ManArguments),
 }
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Submit(arguments) => submit::run(&arguments),
+        Command::Get(arguments) => get::run(&arguments),
+        Command::Cancel(arguments) => cancel::run(&arguments),
+        Command::Ls(arguments) => ls::run(&arguments),
+        Command::Stats(arguments) => stats::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Sim(arguments) => sim::run(*arguments),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Config(arguments) => config::run(&arguments),
         Command::Completions(arguments) => completions::run(arguments),
+        Command::Man(arguments) => man::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -53,6 +53,24 @@ pub(crate) fn time_argument(time: Duration) -> String {
     whole.map_or(format!("{nanos}ns"), |(unit, factor)| format!("{}{unit}", nanos / factor))
 }
 
+/// A size in the unit that fits: `1.50 MiB`.
+pub(crate) fn bytes(bytes: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let (mut number, mut at) = (bytes as f64 / 1024.0, 0);
+    while number >= 1023.5 && at + 1 < units.len() {
+        (number, at) = (number / 1024.0, at + 1);
+    }
+    let decimals = match number {
+        _ if number >= 99.95 => 0,
+        _ if number >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{number:.decimals$} {}", units[at])
+}
+
 /// A whole number in groups of three digits.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -115,6 +133,21 @@ mod tests {
             (7.2e15, "2000 h"),
         ] {
             assert_eq!(time(nanos), text);
+        }
+    }
+
+    #[test]
+    fn sizes_are_shown_with_three_digits_in_the_unit_that_fits() {
+        for (size, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.00 KiB"),
+            (1536 << 10, "1.50 MiB"),
+            ((1 << 20) - 1, "1.00 MiB"),
+            (100 << 30, "100 GiB"),
+            (5000 << 40, "5000 TiB"),
+        ] {
+            assert_eq!(bytes(size), text);
         }
     }
 

@@ -1,24 +1,19 @@
 //! The outcomes as a table for people: one row a strategy, the shortest p99 wait first.
 //!
-//! Columns about stealing and scaling are there only if there was any. Numbers stand right, names left, and no line is
-//! wider than it must be.
+//! Columns about stealing and scaling are there only if there was any.
 
 use super::{Plan, Run};
+use crate::columns::{Cell, Heading, table};
+use crate::paint::Paint;
 use crate::units::{grouped, time};
 use millpond_sim::{Arrivals, Scenario};
 use std::fmt::Write;
 
-/// One column: its heading, whether its cells stand left, and how a cell is made.
-struct Column {
-    heading: &'static str,
-    is_left: bool,
-    cell: fn(&Run) -> String,
-}
+/// One column: its heading, and how a cell is made.
+type Column = (Heading, fn(&Run) -> String);
 
-impl Column {
-    const fn number(heading: &'static str, cell: fn(&Run) -> String) -> Self {
-        Self { heading, is_left: false, cell }
-    }
+fn number(heading: &'static str, cell: fn(&Run) -> String) -> Column {
+    (Heading::right(heading), cell)
 }
 
 pub(super) fn text(plan: &Plan, runs: &[Run]) -> String {
@@ -26,23 +21,10 @@ pub(super) fn text(plan: &Plan, runs: &[Run]) -> String {
     // Writing to a `String` cannot fail.
     let _ = writeln!(text, "{}\n", describe(&plan.scenario));
     let columns = columns(&plan.scenario);
-    let rows: Vec<Vec<String>> =
-        runs.iter().map(|run| columns.iter().map(|column| (column.cell)(run)).collect()).collect();
-    let widths: Vec<usize> = columns
-        .iter()
-        .enumerate()
-        .map(|(at, column)| {
-            let cells = rows.iter().map(|row| width(&row[at]));
-            cells.chain([width(column.heading)]).max().unwrap_or(0)
-        })
-        .collect();
-    let headings: Vec<String> = columns.iter().map(|column| column.heading.to_owned()).collect();
-    line(&mut text, &columns, &widths, &headings);
-    let rules: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
-    line(&mut text, &columns, &widths, &rules);
-    for row in &rows {
-        line(&mut text, &columns, &widths, row);
-    }
+    let headings: Vec<Heading> = columns.iter().map(|(heading, _)| *heading).collect();
+    let cells = |run: &Run| columns.iter().map(|(_, cell)| Cell::new(cell(run))).collect();
+    let rows: Vec<Vec<Cell>> = runs.iter().map(cells).collect();
+    text.push_str(&table(&headings, &rows, Paint::for_output()));
     let _ = writeln!(
         text,
         "\nwaits, the shortest p99 first; fairness is Jain's index over the workers' busy time"
@@ -77,42 +59,26 @@ pub(super) fn describe(scenario: &Scenario) -> String {
 }
 
 fn columns(scenario: &Scenario) -> Vec<Column> {
-    let mut columns = vec![
-        Column { heading: "strategy", is_left: true, cell: |run| run.outcome.strategy.clone() },
-        Column::number("p50", |run| time(run.outcome.waits.percentiles().p50 as f64)),
-        Column::number("p99", |run| time(run.outcome.waits.percentiles().p99 as f64)),
-        Column::number("p999", |run| time(run.outcome.waits.percentiles().p999 as f64)),
-        Column::number("max", |run| time(run.outcome.waits.max().unwrap_or(0) as f64)),
-        Column::number("mean", |run| time(run.outcome.wait_mean_ns)),
-        Column::number("fairness", |run| format!("{:.4}", run.outcome.fairness)),
-        Column::number("busy", |run| format!("{:.1} %", 100.0 * run.outcome.utilisation)),
+    let mut columns: Vec<Column> = vec![
+        (Heading::left("strategy"), |run| run.outcome.strategy.clone()),
+        number("p50", |run| time(run.outcome.waits.percentiles().p50 as f64)),
+        number("p99", |run| time(run.outcome.waits.percentiles().p99 as f64)),
+        number("p999", |run| time(run.outcome.waits.percentiles().p999 as f64)),
+        number("max", |run| time(run.outcome.waits.max().unwrap_or(0) as f64)),
+        number("mean", |run| time(run.outcome.wait_mean_ns)),
+        number("fairness", |run| format!("{:.4}", run.outcome.fairness)),
+        number("busy", |run| format!("{:.1} %", 100.0 * run.outcome.utilisation)),
     ];
     if scenario.stealing.is_some() {
-        columns.push(Column::number("robberies", |run| grouped(run.outcome.robberies)));
-        columns.push(Column::number("stolen", |run| grouped(run.outcome.stolen)));
+        columns.push(number("robberies", |run| grouped(run.outcome.robberies)));
+        columns.push(number("stolen", |run| grouped(run.outcome.stolen)));
     }
     if scenario.scaling.is_some() {
-        columns.push(Column::number("up", |run| grouped(run.outcome.scale_ups)));
-        columns.push(Column::number("down", |run| grouped(run.outcome.scale_downs)));
-        columns.push(Column::number("peak", |run| grouped(run.outcome.workers_peak.into())));
-        columns.push(Column::number("at end", |run| grouped(run.outcome.workers_end.into())));
+        columns.push(number("up", |run| grouped(run.outcome.scale_ups)));
+        columns.push(number("down", |run| grouped(run.outcome.scale_downs)));
+        columns.push(number("peak", |run| grouped(run.outcome.workers_peak.into())));
+        columns.push(number("at end", |run| grouped(run.outcome.workers_end.into())));
     }
-    columns.push(Column::number("took", |run| time(run.took.as_nanos() as f64)));
+    columns.push(number("took", |run| time(run.took.as_nanos() as f64)));
     columns
-}
-
-fn line(text: &mut String, columns: &[Column], widths: &[usize], cells: &[String]) {
-    for (at, cell) in cells.iter().enumerate() {
-        let padding = " ".repeat(widths[at] - width(cell));
-        let gap = if at == 0 { "" } else { "  " };
-        let _ = match columns[at].is_left {
-            true => write!(text, "{gap}{cell}{padding}"),
-            false => write!(text, "{gap}{padding}{cell}"),
-        };
-    }
-    text.push('\n');
-}
-
-fn width(text: &str) -> usize {
-    text.chars().count()
 }

@@ -3,5 +3,10 @@
 //! A command line is an interface that scripts depend on. So what is checked here is what a script sees: standard
 //! output, standard error and the exit code, each on its own.
 
+mod configuration;
+mod daemon;
 mod program;
 mod sim;
+mod submit;
+mod tasks;
+mod tutorial;

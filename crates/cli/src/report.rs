@@ -1,0 +1,267 @@
+//! What is printed about tasks while they come and go: results and events, failures, and a sum at the end.
+//!
+//! Results go to standard output, one line each; for people the id stands before them if there are several.
+//! What went wrong goes to standard error, unless programs read along: they get all of it as JSON on standard
+//! output. A bar shows how far a file has come, if standard error is a terminal.
+//!
+//! Not here: what the daemon said (`answer.rs`), the exit codes (`failure.rs`).
+
+mod counts;
+mod progress;
+
+use crate::answer::{Accepted, Event, Id, Outcome, Refusal, json_shown};
+use crate::excerpt::excerpt;
+use crate::failure::Failure;
+use crate::output::{self, harmless};
+use crate::paint::{Paint, Tone};
+use counts::Counts;
+use millpond_tasks::ErrorCode;
+use progress::Progress;
+use serde_json::json;
+use std::io::{self, IsTerminal, Write};
+use std::mem;
+
+const TOO_LARGE: ErrorCode = ErrorCode::TooLarge;
+/// Of many failures, people are shown so many.
+const FAILURES_SHOWN_MAX: u64 = 20;
+
+/// How to print.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mode {
+    /// Whether results are waited for.
+    pub(crate) waits: bool,
+    /// Whether programs read it.
+    pub(crate) json: bool,
+    /// Whether there is but one task.
+    pub(crate) is_one: bool,
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// Every task was answered.
+    Done,
+    /// The time to wait is over.
+    TimeOver,
+    /// Ctrl-C was pressed.
+    Interrupted,
+}
+
+#[derive(Debug)]
+pub(crate) struct Report {
+    mode: Mode,
+    is_terminal: bool,
+    output: Vec<u8>,
+    counts: Counts,
+    progress: Progress,
+}
+
+impl Report {
+    /// `bytes` is how long the file of requests is, if that is known.
+    pub(crate) fn new(mode: Mode, bytes: Option<u64>) -> Self {
+        Self {
+            mode,
+            is_terminal: io::stdout().is_terminal(),
+            output: Vec::new(),
+            counts: Counts::new(),
+            progress: Progress::new(mode.is_one, bytes),
+        }
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// A request was sent.
+    pub(crate) fn sent(&mut self, bytes: usize) {
+        self.counts.sent += 1;
+        self.progress.sent(bytes);
+    }
+
+    /// A line could not be sent.
+    pub(crate) fn wrong_line(&mut self, line: u64, message: &str) {
+        self.counts.sent += 1;
+        if self.mode.json {
+            let refused = json!({
+                "task_id": null,
+                "status": TOO_LARGE.number(),
+                "error": TOO_LARGE.name(),
+                "message": message,
+                "line": line,
+            });
+            self.line(refused.to_string().as_bytes());
+        }
+        self.failed(TOO_LARGE.name(), &format!("line {line}: {message}"), "");
+    }
+
+    /// A task was accepted.
+    pub(crate) fn accepted(&mut self, accepted: &Accepted, payload: &[u8]) {
+        if self.mode.waits {
+            return;
+        }
+        self.counts.done += 1;
+        match self.mode.json {
+            true => self.line(payload),
+            false => self.line(accepted.task_id.shown().as_bytes()),
+        }
+    }
+
+    /// A task said something.
+    pub(crate) fn event(&mut self, id: Option<&Id>, event: &Event, payload: &[u8]) {
+        if self.mode.json {
+            return self.event_json(id, payload);
+        }
+        let name = id.filter(|_| !self.mode.is_one).map_or(String::new(), |id| id.shown() + "  ");
+        if let Some(fraction) = event.progress {
+            self.progress.of_task(fraction);
+        } else if let Some(line) = &event.log {
+            self.say("log", &format!("{name}{}", harmless(line)));
+        } else if let Some(missed) = event.missed {
+            self.say("note", &format!("{name}{missed} events came and went before they were read"));
+        } else {
+            let partial = event.partial.as_ref().map_or("null", |partial| partial.get());
+            let line = format!("{name}{}", json_shown(partial, self.is_terminal));
+            self.line(line.as_bytes());
+        }
+    }
+
+    /// The same as it came, with the task's id before it.
+    fn event_json(&mut self, id: Option<&Id>, payload: &[u8]) {
+        match (id, payload.strip_prefix(b"{")) {
+            (Some(id), Some(rest)) => {
+                let mut line = format!("{{\"task_id\":{},", id.0.get()).into_bytes();
+                line.extend_from_slice(rest);
+                self.line(&line);
+            }
+            _ => self.line(payload),
+        }
+    }
+
+    /// A task ended whose request stood on this line.
+    pub(crate) fn outcome(&mut self, line: u64, outcome: &Outcome, payload: &[u8]) {
+        if self.mode.json {
+            self.line(payload);
+        }
+        if outcome.status != 0 {
+            let message = self.with_line(line, &outcome.failure());
+            return self.failed(&outcome.error, &message, "");
+        }
+        self.counts.done += 1;
+        if !self.mode.json {
+            // A result that is null reads as none.
+            let result = outcome.result.as_ref().map_or("null", |result| result.get());
+            let result = json_shown(result, self.is_terminal);
+            match self.mode.is_one {
+                true => self.line(result.as_bytes()),
+                false => self.line(format!("{}  {result}", outcome.task_id.shown()).as_bytes()),
+            }
+        }
+    }
+
+    /// A request was refused for good.
+    pub(crate) fn refused(&mut self, line: u64, refusal: &Refusal, request: &[u8]) {
+        self.counts.refused += u64::from(refusal.is_about_the_daemon());
+        if self.mode.json {
+            self.line(&self.refusal_json(line, refusal));
+        }
+        let (place, excerpt) = match (refusal.line, refusal.column) {
+            (Some(within), Some(column)) => {
+                // In a file of lines each request is on one; elsewhere it may be on several.
+                let number = if self.mode.is_one { within } else { line as usize };
+                (format!(" (column {column})"), excerpt(request, within, number, column, Paint::for_errors()))
+            }
+            _ => (String::new(), String::new()),
+        };
+        let message = self.with_line(line, &(refusal.in_words() + &place));
+        self.failed(&refusal.error, &message, &excerpt);
+    }
+
+    /// A message about one task of several, with the line where its request stood.
+    fn with_line(&self, line: u64, message: &str) -> String {
+        if self.mode.is_one { message.to_owned() } else { format!("line {line}: {message}") }
+    }
+
+    /// As it came, but with the line of the file instead of that of the request.
+    fn refusal_json(&self, line: u64, refusal: &Refusal) -> Vec<u8> {
+        let object = serde_json::from_slice::<serde_json::Map<_, _>>(&refusal.json);
+        match object {
+            Ok(mut object) if !self.mode.is_one => {
+                object.insert("line".to_owned(), line.into());
+                serde_json::Value::Object(object).to_string().into_bytes()
+            }
+            _ => refusal.json.clone(),
+        }
+    }
+
+    fn failed(&mut self, error: &str, message: &str, excerpt: &str) {
+        self.counts.failed(error);
+        if !self.mode.json && self.counts.failures() <= FAILURES_SHOWN_MAX {
+            self.say("error", message);
+            self.progress.aside(|| drop(io::stderr().lock().write_all(excerpt.as_bytes())));
+        }
+    }
+
+    fn say(&mut self, kind: &str, message: &str) {
+        self.progress.aside(|| output::note(kind, message));
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        self.output.extend_from_slice(line);
+        self.output.push(b'\n');
+    }
+
+    /// Writes what has gathered.
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        self.progress.show(&self.counts);
+        if self.output.is_empty() {
+            return Ok(());
+        }
+        let output = mem::take(&mut self.output);
+        self.progress.aside(|| output::print(&output))
+    }
+
+    /// The sum, and what became of it all. `ids` are those that are known of the `left` tasks that go on.
+    pub(crate) fn finish(mut self, ended: Ended, ids: &[&Id], left: usize) -> Result<(), Failure> {
+        self.progress.clear();
+        if !self.mode.is_one {
+            let hidden = self.counts.failures().saturating_sub(FAILURES_SHOWN_MAX);
+            if hidden > 0 && !self.mode.json {
+                self.say("note", &format!("{hidden} more failures are not shown; --json shows all"));
+            }
+            let paint = Paint::for_errors();
+            let tone = if self.counts.failures() == 0 { Tone::Good } else { Tone::Doubtful };
+            let sum = paint.put(tone, &self.counts.sum(self.mode.waits, left));
+            // If nobody hears it, so be it.
+            let _ = writeln!(io::stderr().lock(), "{sum}");
+        }
+        let go_on = go_on(ids, left);
+        match ended {
+            Ended::Interrupted => {
+                if left > 0 {
+                    self.say("note", &go_on);
+                }
+                Err(Failure::Interrupted)
+            }
+            Ended::TimeOver => Err(Failure::TimedOut(format!("the time to wait is over; {go_on}"))),
+            Ended::Done if self.counts.refused > 0 => Err(Failure::Refused(format!(
+                "the daemon refused {} of {}",
+                self.counts.refused,
+                counts::tasks(self.counts.sent)
+            ))),
+            Ended::Done if self.counts.failures() > 0 => Err(Failure::Shown),
+            Ended::Done => Ok(()),
+        }
+    }
+}
+
+/// What to do about tasks that nobody waits for any more.
+fn go_on(ids: &[&Id], left: usize) -> String {
+    match (ids, left) {
+        ([id], 1) => {
+            let id = id.shown();
+            format!("task {id} goes on: \"millpond get {id} --wait\", or \"millpond cancel {id}\"")
+        }
+        (_, 1) => "1 task goes on: \"millpond ls\" shows it".to_owned(),
+        (_, left) => format!("{left} tasks go on: \"millpond ls\" shows them"),
+    }
+}

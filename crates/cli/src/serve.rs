@@ -1,0 +1,197 @@
+//! `millpond serve`: the daemon. Settings become a service, the service gets its doors, and then it waits.
+//!
+//! It works with no file at all: two commands on a fresh machine show a task going in and a result coming out.
+//! The first Ctrl-C (or SIGTERM) drains: doors refuse new tasks and still tell results, while a countdown shows
+//! what is left. A second one stops at once.
+//!
+//! Not here: what the doors and handlers do.
+
+mod countdown;
+mod log_lines;
+mod signals;
+
+use crate::config_file;
+use crate::failure::Failure;
+use crate::output;
+use crate::setting_flags::SettingFlags;
+use clap::Args;
+use countdown::Countdown;
+use log_lines::LogLines;
+use millpond_local::{
+    ControlDoor, ControlSettings, MailboxDoor, MailboxDoorSettings, RuntimeDir, SOCKET_NAME,
+};
+use millpond_tasks::config::{Settings, Severity};
+use millpond_tasks::{DrainReport, Log, Registry, Service};
+use serde_json::json;
+use signals::Signals;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How long handlers and doors get to end, once their tasks have.
+const CLOSE_TIME: Duration = Duration::from_secs(5);
+
+/// What `serve` is told.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  millpond serve                        works at once, with built-in handlers
+  millpond serve --workers 8            with another setting; --help shows all of them
+  millpond serve --config my.toml       with handlers of your own: docs/TUTORIAL.md
+  millpond submit '{\"handler\": \"echo\", \"args\": {\"hello\": \"world\"}}' --wait   from another shell")]
+pub(crate) struct ServeArguments {
+    /// The file [default: MILLPOND_CONFIG, else millpond.toml or config/config here]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Write the log as JSON: one object a line
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    flags: SettingFlags,
+}
+
+pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
+    let settings = settings(arguments)?;
+    let signals = Signals::listen()?;
+    let lines = LogLines::new(&settings.log_level, arguments.json);
+    let log = lines.log();
+    let daemon = Daemon::start(&settings, &log)?;
+    daemon.say_hello(arguments.json)?;
+    signals.wait();
+    daemon.end(settings.drain_timeout, &signals, &log)
+}
+
+fn settings(arguments: &ServeArguments) -> Result<Settings, Failure> {
+    let configuration = config_file::load(arguments.config.as_deref(), &arguments.flags)?;
+    for finding in configuration.loaded.findings() {
+        let kind = if finding.severity == Severity::Error { "error" } else { "note" };
+        output::note(kind, &output::harmless(&finding.to_string()));
+    }
+    configuration.loaded.settings().map_err(|_| {
+        Failure::Usage("nothing was started; mend the configuration, `millpond check` helps".to_owned())
+    })
+}
+
+/// The running parts, in the order in which they were started.
+struct Daemon {
+    service: Service,
+    control: Option<ControlDoor>,
+    mailbox: Option<MailboxDoor>,
+    directory: PathBuf,
+}
+
+impl Daemon {
+    fn start(settings: &Settings, log: &Log) -> Result<Self, Failure> {
+        let failed = |what: &str, error: &dyn std::fmt::Display| Failure::Failed(format!("{what}: {error}"));
+        let directory = settings.runtime_dir.clone().unwrap_or_else(RuntimeDir::default_path);
+        let service = Service::from_settings(settings, Registry::new(), log)
+            .map_err(|error| failed("the service did not start", &error))?;
+        let control = settings.control.enabled.then(|| {
+            let door = ControlSettings {
+                path: directory.join(SOCKET_NAME),
+                connections_max: settings.control.connections_max,
+                in_flight_max: settings.control.in_flight_max,
+                outbox_bytes_max: settings.control.outbox_bytes_max,
+            };
+            ControlDoor::open(door, service.handle(), log.clone())
+        });
+        let control = control.transpose().map_err(|error| failed("control socket", &error))?;
+        let mailbox = settings.mailbox.enabled.then(|| {
+            let door = MailboxDoorSettings {
+                directory: directory.clone(),
+                workers: settings.pool.workers,
+                files: settings.mailbox.clone(),
+                ..MailboxDoorSettings::default()
+            };
+            MailboxDoor::open(door, service.handle(), log.clone())
+        });
+        let mailbox = mailbox.transpose().map_err(|error| failed("file mailboxes", &error))?;
+        Ok(Self { service, control, mailbox, directory })
+    }
+
+    /// Says where it listens, and what to try.
+    fn say_hello(&self, json: bool) -> Result<(), Failure> {
+        let handle = self.service.handle();
+        let workers = handle.config().pool.workers;
+        let version = env!("CARGO_PKG_VERSION");
+        let control = self.control.as_ref().map(|door| door.path().display().to_string());
+        let mailbox =
+            self.mailbox.as_ref().map(|_| self.directory.join("mailbox-1.json").display().to_string());
+        if json {
+            return output::print_json(&json!({
+                "listening": true,
+                "version": version,
+                "pid": std::process::id(),
+                "workers": workers,
+                "control": control,
+                "mailbox": mailbox,
+                "handlers": handle.handlers(),
+            }));
+        }
+        let mut text = String::new();
+        // Writing to a `String` cannot fail.
+        let _ =
+            writeln!(text, "millpond {version} is running: {workers} workers, pid {}", std::process::id());
+        if let Some(path) = &control {
+            let _ = writeln!(text, "  control socket  {path}");
+        }
+        if let Some(path) = &mailbox {
+            let to = if workers > 1 { format!(" to mailbox-{workers}.json") } else { String::new() };
+            let _ = writeln!(text, "  file mailboxes  {path}{to}");
+        }
+        let _ = writeln!(text, "  handlers        {}", handle.handlers().join(", "));
+        if control.is_some() {
+            let program = std::env::args().next().unwrap_or_else(|| "millpond".to_owned());
+            let _ = writeln!(text, "Try it from another shell; Ctrl-C here ends it:");
+            let _ = writeln!(
+                text,
+                "  {program} submit '{{\"handler\": \"echo\", \"args\": {{\"hello\": \"world\"}}}}' --wait{}",
+                self.directory_flag()
+            );
+        }
+        output::print(text.as_bytes())
+    }
+
+    /// What a client must be told if the directory is not the one it would look in.
+    fn directory_flag(&self) -> String {
+        if self.directory == RuntimeDir::default_path() {
+            return String::new();
+        }
+        format!(" --runtime-dir {}", self.directory.display())
+    }
+
+    /// Drains with a countdown, then ends everything.
+    fn end(self, within: Duration, signals: &Signals, log: &Log) -> Result<(), Failure> {
+        let Self { service, control, mailbox, .. } = self;
+        if let Some(door) = &mailbox {
+            door.stop_reading();
+        }
+        let until = Instant::now() + within;
+        let mut countdown = Countdown::new(log);
+        let mut ended = 0;
+        loop {
+            let step = until.saturating_duration_since(Instant::now()).min(Duration::from_millis(200));
+            let report = service.drain(step);
+            ended += report.ended;
+            let left = until.saturating_duration_since(Instant::now());
+            if report.left == 0 || left.is_zero() || signals.count() > 1 {
+                break;
+            }
+            countdown.show(report.left, left);
+        }
+        countdown.clear();
+        let DrainReport { left, .. } = service.stop(CLOSE_TIME);
+        if let Some(door) = mailbox {
+            door.close(CLOSE_TIME);
+        }
+        if let Some(door) = control {
+            door.close(CLOSE_TIME);
+        }
+        log.info(&match left {
+            0 => format!("stopped; {ended} tasks ended while draining, none is lost"),
+            _ => format!("stopped; {ended} tasks ended while draining, {left} were cancelled"),
+        });
+        if left > 0 && signals.count() > 1 { Err(Failure::Interrupted) } else { Ok(()) }
+    }
+}
