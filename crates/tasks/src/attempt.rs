@@ -168,14 +168,31 @@ impl Task {
         self.set_live(&mut state, attempt);
         let more_may_follow = attempt <= self.retries;
         let args = if more_may_follow { state.args.clone() } else { state.args.take() };
-        if let Some(timeout) = self.timeout {
-            state.deadline = now.checked_add(timeout);
-            let task = Arc::clone(self);
-            state.timer = Some(self.shared.timer.after(timeout, move || task.time_is_over(attempt)));
+        state.deadline = None;
+        if !self.handler.handler.begins_late() {
+            self.limit_time(&mut state, now);
         }
         drop(state);
         let args = args.expect("arguments stay until the last attempt");
         self.handler.handler.start(Call::new(Arc::clone(self), attempt, args));
+    }
+
+    /// An attempt whose handler begins late has begun in earnest.
+    pub(crate) fn attempt_begins(self: &Arc<Self>, attempt: u32) {
+        let mut state = self.lock();
+        if self.is_live(attempt) && state.timer.is_none() {
+            let now = Instant::now();
+            state.began_at = Some(now);
+            self.limit_time(&mut state, now);
+        }
+    }
+
+    /// From `now` on the present attempt may take as long as it is allowed to.
+    fn limit_time(self: &Arc<Self>, state: &mut State, now: Instant) {
+        let Some(timeout) = self.timeout else { return };
+        let (task, attempt) = (Arc::clone(self), state.attempt);
+        state.deadline = now.checked_add(timeout);
+        state.timer = Some(self.shared.timer.after(timeout, move || task.time_is_over(attempt)));
     }
 
     /// The handler has answered.

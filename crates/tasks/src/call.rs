@@ -108,6 +108,11 @@ impl Call {
         &self.task.regions
     }
 
+    /// The time of this attempt begins now. For handlers that [begin late](crate::Handler::begins_late).
+    pub fn begins(&self) {
+        self.task.attempt_begins(self.attempt);
+    }
+
     /// Whether the answer is still wanted: false until the task is cancelled, its time is over, or a later
     /// attempt has begun.
     pub fn is_cancelled(&self) -> bool {

@@ -34,6 +34,12 @@ pub trait Handler: Send + Sync + 'static {
         None
     }
 
+    /// Whether the time of an attempt begins only with [`Call::begins`]: a handler that lets calls wait for
+    /// something of its own says yes, so that this wait is not taken from the time they may run.
+    fn begins_late(&self) -> bool {
+        false
+    }
+
     /// No more calls will come. Ends what is kept alive, at the latest when `within` is over.
     fn close(&self, within: Duration) {
         let _ = within;

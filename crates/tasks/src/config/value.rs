@@ -388,8 +388,9 @@ mod tests {
 
     #[test]
     fn hosts_are_names_and_addresses_with_or_without_a_port() {
-        let hosts = "example.org a-b.example.org:8080 localhost 10.0.0.1:80 [::1] [fe80::1]:80 *.example.org *.internal:80";
-        for host in hosts.split(' ') {
+        let names = "example.org a-b.example.org:8080 localhost *.example.org *.internal:80";
+        let addresses = "10.0.0.1 10.0.0.1:80 [::1] [fe80::1]:80";
+        for host in names.split(' ').chain(addresses.split(' ')) {
             assert!(is_host(host), "{host}");
         }
         let others = "http://example.org a..b a:0 a:65536 a: ::1 [::1 [x]:1 * *. *.*.org a.*.org *:80";

@@ -1,17 +1,17 @@
 //! Command handlers: any program, kept alive and fed one line of JSON for each task.
 //!
-//! A program that reads lines and writes lines is a handler, in whatever language. It is started when its first
-//! task comes and then kept, so a task costs two lines through pipes and not a new process. What it does wrong
-//! costs exactly the task it had: a crash, a hang, a line of a gigabyte, an answer that is none. The process is
-//! killed and replaced, and the task is told what happened.
+//! A program that reads lines and writes lines is a handler, in whatever language. It is started when its
+//! first task comes and then kept, so a task costs two lines through pipes and not a new process. What it
+//! does wrong costs exactly the task it had: a crash, a hang, a line of a gigabyte, an answer that is none.
+//! The process is killed and replaced, and the task is told what happened.
 //!
 //! ```text
 //!   start(call) ──► desk: calls in order ──► keeper: one thread for each process ──► stdin
 //!                     (desk.rs)                (keeper.rs)     (turn.rs) ◄────────── stdout, stderr
 //! ```
 //!
-//! No worker waits for a process: `start` only hands the call in. Not here: retries and what becomes of a result
-//! (`attempt.rs`).
+//! No worker waits for a process: `start` only hands the call in. Not here: retries and what becomes of a
+//! result (`attempt.rs`).
 
 mod answers;
 mod backoff;
@@ -66,7 +66,11 @@ impl Handler for Command {
         }
     }
 
-    // `timeout` says nothing: the time of a call begins when a process has it, and only we know when that is.
+    // `timeout` says nothing: that of the settings is kept by the process's own thread, which can say more.
+
+    fn begins_late(&self) -> bool {
+        true
+    }
 
     fn close(&self, within: Duration) {
         self.crew.close(within);

@@ -1,21 +1,15 @@
 //! Whatever bytes arrive, a request is read or refused: no panic, nothing above the limits, no place outside
 //! the text.
 //!
-//! Texts are valid requests with random changes, tokens in random order, and plain noise. `MILLPOND_FUZZ`
-//! says how many (a small number otherwise), `MILLPOND_SEED` repeats a run; both are printed.
+//! Texts are valid requests (`tests/corpus/requests`) with random changes, tokens in random order, and plain
+//! noise. `MILLPOND_FUZZ_CASES` says how many (a small number otherwise), `MILLPOND_SEED` repeats a run; both are printed.
 
 use millpond_tasks::{Limits, Lines, Position, Request};
 use std::env;
+use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const QUICK: u64 = 20_000;
-const SEEDS: &[&str] = &[
-    r#"{"opcode": 1, "task_id": 42, "args": {"url": "http://example.com"}}"#,
-    r#"{"handler":"echo","task_id":"a\u00fc","args":{"x":[1,-2.5e3,true,null,{"y":"z"}]},"priority":"low"}"#,
-    r#"{"handler":"a.b-c_d","affinity":"k","timeout_ms":1,"delay_ms":2,"retries":3,"idempotency_key":"i"}"#,
-    r#"{"opcode":4294967295,"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}"#,
-    r#"{"handler":"echo","priority":255,"args":{"s":"\ud83d\ude00","deep":[[[[[[[[]]]]]]]]}}"#,
-];
 const TOKENS: &[&str] = &[
     "{",
     "}",
@@ -76,6 +70,18 @@ fn number_from(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable}: expected a number, got {text:?}")))
 }
 
+/// Requests that are known to be read.
+fn corpus() -> Vec<Vec<u8>> {
+    let files = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/requests")).unwrap();
+    let mut paths: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    // In the same order on every machine, or a seed would mean another run.
+    paths.sort();
+    let corpus: Vec<_> = paths.into_iter().map(|path| fs::read(path).unwrap()).collect();
+    assert!(corpus.len() >= 5, "the corpus is there");
+    corpus.iter().for_each(|text| assert!(hold(text, &Limits::default())));
+    corpus
+}
+
 fn noise(dice: &mut Dice) -> Vec<u8> {
     (0..dice.below(200)).map(|_| dice.next() as u8).collect()
 }
@@ -84,8 +90,8 @@ fn salad(dice: &mut Dice) -> Vec<u8> {
     (0..dice.below(30)).flat_map(|_| dice.one_of(TOKENS).bytes()).collect()
 }
 
-fn mutated(dice: &mut Dice) -> Vec<u8> {
-    let mut text = dice.one_of(SEEDS).as_bytes().to_vec();
+fn mutated(dice: &mut Dice, corpus: &[Vec<u8>]) -> Vec<u8> {
+    let mut text = corpus[dice.below(corpus.len())].clone();
     for _ in 0..dice.below(4) {
         let from = dice.below(text.len());
         let to = (from + dice.below(12)).min(text.len());
@@ -170,15 +176,16 @@ fn hold(text: &[u8], limits: &Limits) -> bool {
 fn any_bytes_are_read_or_refused() {
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let seed = number_from("MILLPOND_SEED").unwrap_or(clock);
-    let count = number_from("MILLPOND_FUZZ").unwrap_or(QUICK);
-    println!("MILLPOND_SEED={seed} MILLPOND_FUZZ={count}");
+    let count = number_from("MILLPOND_FUZZ_CASES").unwrap_or(QUICK);
+    println!("MILLPOND_SEED={seed} MILLPOND_FUZZ_CASES={count}");
+    let corpus = corpus();
     let mut dice = Dice(seed);
     let mut accepted = 0_u64;
     for round in 0..count {
         let text = match dice.below(8) {
             0 => noise(&mut dice),
             1 | 2 => salad(&mut dice),
-            _ => mutated(&mut dice),
+            _ => mutated(&mut dice, &corpus),
         };
         let limits = limits(&mut dice);
         let shown = String::from_utf8_lossy(&text).into_owned();

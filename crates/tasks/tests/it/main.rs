@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod attempts;
+mod builtins;
+mod command;
 mod core_stress;
 mod errors;
 mod fuzz;
@@ -17,4 +19,5 @@ mod results;
 mod service;
 mod shutdown;
 mod streams;
+mod symbols;
 mod toys;

@@ -1,8 +1,8 @@
 //! What a line from a process means: a partial result, progress, a line of its log, or its answer.
 //!
-//! A line is a JSON object with exactly one of the five names, and with `task_id` if the program likes to repeat
-//! it. Everything else is refused, with what was expected and what came: a program that says something else
-//! has lost its place, and nobody knows which task its next words would belong to.
+//! A line is a JSON object with exactly one of the five names, and with `task_id` if the program likes to
+//! repeat it. Everything else is refused, with what was expected and what came: a program that says something
+//! else has lost its place, and nobody knows which task its next words would belong to.
 //!
 //! Not here: what becomes of a program that is refused (`fault.rs`).
 
@@ -249,7 +249,8 @@ mod tests {
         assert_eq!(refused(r#"{"log": 1}"#), r#"log: expected a string, got "1""#);
         assert_eq!(
             refused(r#"{"error": null}"#),
-            r#"error: expected a string or an object with a string "message" and perhaps a "code", got "null""#
+            "error: expected a string or an object with a string \"message\" and perhaps a \"code\", got \
+             \"null\""
         );
         let bytes = parse(b"{\"result\": \"\xff\"}", &TaskId::Number(17)).unwrap_err();
         assert!(bytes.starts_with("expected UTF-8, got "), "{bytes}");
@@ -271,7 +272,8 @@ mod tests {
         assert!(parse(br#"{"task_id": "a", "result": 1}"#, &named).is_err());
     }
 
-    /// Answers with a few bytes exchanged: none may panic, and whatever is taken has one of the five names in it.
+    /// Answers with a few bytes exchanged: none may panic, and whatever is taken has one of the five names in
+    /// it.
     #[test]
     fn no_line_is_too_strange() {
         const GOOD: [&str; 5] = [

@@ -1,8 +1,8 @@
 //! How long a program that crashed stays down before it is started again.
 //!
 //! The pause doubles with each crash in a row, so that a program which cannot live costs little, and a random
-//! part of it is left out, so that processes which crashed together do not come back together. A task that was
-//! answered shows that the program can live, and the next crash counts as the first.
+//! part of it is left out, so that processes which crashed together do not come back together. A task that
+//! was answered shows that the program can live, and the next crash counts as the first.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;

@@ -7,9 +7,9 @@
 //!    │   pause is over   ▼ could not start    ▼
 //!    └──────────────── Away ◄─────────────────┘
 //! ```
-//! A call stays here until a process that lives is ready for it, in the order of arrival. So a process that dies
-//! while it idles, or a program that does not start, costs no call its turn. For every call that waits there is
-//! a place that was called on, as long as places are idle or unused: whoever changes that calls
+//! A call stays here until a process that lives is ready for it, in the order of arrival. So a process that
+//! dies while it idles, or a program that does not start, costs no call its turn. For every call that waits
+//! there is a place that was called on, as long as places are idle or unused: whoever changes that calls
 //! [`State::call_places`] under the same lock, so no wake-up is lost.
 //!
 //! Calls are finished and dropped outside the lock: that runs code of others, which may ask for
@@ -184,8 +184,8 @@ impl Desk {
         if let Some((why, rest)) = state.is_broken(Instant::now()) {
             return Taken::Refused(Box::new(call), Refusal::Broken(why, rest));
         }
-        // Its hook looks here after the call was stopped. If that was before now, this sees it; if it is later,
-        // the hook finds the call.
+        // Its hook looks here after the call was stopped. If that was before now, this sees it; if it is
+        // later, the hook finds the call.
         if call.is_cancelled() {
             drop(state);
             return Taken::Queued;

@@ -1,7 +1,7 @@
 //! How a process ended, in words: with a status, or by a signal with its name.
 //!
-//! Where the words can say more than the number they do: which limit it ran into, or that somebody else killed
-//! it.
+//! Where the words can say more than the number they do: which limit it ran into, or that somebody else
+//! killed it.
 
 use super::limits::ProcessLimits;
 use rustix::process::Signal;

@@ -65,7 +65,8 @@ impl Fault {
             (Self::ClosedStdout, _) => "closed its stdout without an answer and was killed".to_owned(),
             (Self::Meaningless(why), _) => format!("wrote a line that is no answer and was killed: {why}"),
             (Self::LineTooLong(most), _) => format!(
-                "wrote a line longer than {most} bytes and was killed; send less at a time or raise line_bytes_max"
+                "wrote a line longer than {most} bytes and was killed; send less at a time or raise \
+                 line_bytes_max"
             ),
             (Self::WentOn(said), _) => format!("went on after its answer and was killed: it said {said}"),
             (Self::AnsweredUnread, _) => "answered before it read its task and was killed".to_owned(),
@@ -92,8 +93,8 @@ mod tests {
         let ended = |raw, words| Fault::Ended.words(&who, Some(ExitStatus::from_raw(raw)), words, limits);
         assert_eq!(
             ended(11, Some("oh no")),
-            "python3 worker.py (pid 123) was killed by signal 11 (SIGSEGV) while it worked; last words on stderr: \
-             oh no"
+            "python3 worker.py (pid 123) was killed by signal 11 (SIGSEGV) while it worked; last words on \
+             stderr: oh no"
         );
         assert_eq!(
             ended(3 << 8, None),
@@ -106,8 +107,8 @@ mod tests {
         );
         assert_eq!(
             Fault::LineTooLong(9).words(&who, None, None, limits),
-            "python3 worker.py (pid 123) wrote a line longer than 9 bytes and was killed; send less at a time or \
-             raise line_bytes_max"
+            "python3 worker.py (pid 123) wrote a line longer than 9 bytes and was killed; send less at a \
+             time or raise line_bytes_max"
         );
     }
 }

@@ -1,9 +1,9 @@
 //! The life of one place: start a process when a call waits, feed it, replace it when it has to go.
 //!
-//! Every place has a thread of its own, because a process may have to wait for whoever reads its partial results,
-//! and then only it should. The thread starts with the first call that needs it and ends when the handler
-//! closes. A program that crashes stays down for a while; one whose task was merely cancelled does not, and
-//! neither does one that ended by itself, with status 0, after it had done some work.
+//! Every place has a thread of its own, because a process may have to wait for whoever reads its partial
+//! results, and then only it should. The thread starts with the first call that needs it and ends when the
+//! handler closes. A program that crashes stays down for a while; one whose task was merely cancelled does
+//! not, and neither does one that ended by itself, with status 0, after it had done some work.
 //!
 //! Not here: which call comes next (`desk.rs`), what is said during a task (`turn.rs`).
 
@@ -166,8 +166,9 @@ impl Keeper {
     /// Gives it one call. Why it has to go afterwards, if it has to.
     fn work(&mut self, process: &mut Process, job: Job) -> Option<Farewell> {
         let settings = &self.crew.settings;
-        // A request that says how long it may take is watched by the service. Otherwise the time begins now,
-        // and not when the call began to wait for a process.
+        // The time begins now, and not when the call began to wait for a process. A request that says how long it
+        // may take is watched by the service.
+        job.call.begins();
         let timeout = settings.timeout.filter(|_| job.call.deadline().is_none());
         let pid = process.pid;
         let world = Surroundings {
@@ -248,8 +249,8 @@ impl Keeper {
             }
             return !has_left && !is_closing;
         };
-        // The end of a process that had done its work before, and has not looked at this task, is not the task's
-        // fault. Once is enough, or a task could go round for ever.
+        // The end of a process that had done its work before, and has not looked at this task, is not the
+        // task's fault. Once is enough, or a task could go round for ever.
         if status.is_some() && has_worked && has_read_nothing && !job.came_back {
             if !has_left {
                 self.crashed(&self.words(process, fault, status));

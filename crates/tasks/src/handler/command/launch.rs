@@ -2,8 +2,8 @@
 //!
 //! It runs without a shell, in a process group of its own, so that a signal reaches whatever it starts too.
 //! Some reasons why it cannot start stay until somebody does something (it is not there, it may not be run);
-//! others pass by themselves (no memory, no room for another process). The first fail tasks at once, the second
-//! let them wait.
+//! others pass by themselves (no memory, no room for another process). The first fail tasks at once, the
+//! second let them wait.
 
 use super::limits::ProcessLimits;
 use crate::config::HandlerSettings;
@@ -192,8 +192,8 @@ mod tests {
         assert!(failed.is_lasting);
         assert_eq!(
             failed.message,
-            "handler resize: the program no-such-program-here was not found in PATH (/nowhere:/at-all); write its \
-             whole path in handler.resize.command, or set PATH in handler.resize.env"
+            "handler resize: the program no-such-program-here was not found in PATH (/nowhere:/at-all); \
+             write its whole path in handler.resize.command, or set PATH in handler.resize.env"
         );
         assert_eq!(
             failure(&settings(&["/no/such/program"])).message,

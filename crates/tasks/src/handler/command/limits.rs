@@ -1,8 +1,8 @@
 //! What a process may take from the machine: memory and processor time, held by the kernel.
 //!
-//! The limits are set from outside, as soon as the program runs and before it is given its first task. What it
-//! took before that stays; from then on it gets no more than allowed. Children of the process have the same
-//! limits, each for itself.
+//! The limits are set from outside, as soon as the program runs and before it is given its first task. What
+//! it took before that stays; from then on it gets no more than allowed. Children of the process have the
+//! same limits, each for itself.
 
 use crate::config::HandlerSettings;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};

@@ -1,8 +1,8 @@
 //! One child process: started, written to, listened to, signalled and waited for.
 //!
-//! None of its pipes ever blocks the thread that keeps it. Its end is seen through a file descriptor of its own
-//! and not by the end of its output, because something it started may hold that open. A process that is let go
-//! of is killed and waited for, together with its process group.
+//! None of its pipes ever blocks the thread that keeps it. Its end is seen through a file descriptor of its
+//! own and not by the end of its output, because something it started may hold that open. A process that is
+//! let go of is killed and waited for, together with its process group.
 //!
 //! Not here: what its words mean (`turn.rs`), when it has to go (`keeper.rs`).
 
@@ -193,8 +193,8 @@ impl Process {
         self.stdin = None;
     }
 
-    /// Whether all that was written of the task line still lies in the pipe, so that nobody can have begun with
-    /// the task.
+    /// Whether all that was written of the task line still lies in the pipe, so that nobody can have begun
+    /// with the task.
     pub(super) fn has_read_nothing(&self) -> bool {
         self.unread().is_some_and(|unread| unread >= self.written)
     }

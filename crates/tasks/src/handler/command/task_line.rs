@@ -68,7 +68,10 @@ mod tests {
         let text = |line: &TaskLine| String::from_utf8(line.to_bytes()).unwrap();
         assert_eq!(
             text(&line),
-            "{\"task_id\":\"a\",\"handler\":\"resize\",\"attempt\":2,\"args\":{   \"a\": \"b\\n\",   \"c\": 1}}\n"
+            concat!(
+                r#"{"task_id":"a","handler":"resize","attempt":2,"args":{   "a": "b\n",   "c": 1}}"#,
+                "\n"
+            )
         );
         line.timeout = Some(Duration::from_micros(10));
         line.traceparent = Some("00-\"");

@@ -1,8 +1,10 @@
-//! One task with one process: the line goes in, words come out, until there is an answer or a reason for none.
+//! One task with one process: the line goes in, words come out, until there is an answer or a reason for
+//! none.
 //!
-//! Writing and listening go on side by side, so a process that speaks before it has read everything cannot stand
-//! still, and one that does not read holds up nobody but itself. A partial result that finds no room waits, and
-//! with it the reading of this process: its pipe fills, and it waits too. That is the back-pressure.
+//! Writing and listening go on side by side, so a process that speaks before it has read everything cannot
+//! stand still, and one that does not read holds up nobody but itself. A partial result that finds no room
+//! waits, and with it the reading of this process: its pipe fills, and it waits too. That is the
+//! back-pressure.
 //!
 //! Not here: where tasks come from and what becomes of the process afterwards (`keeper.rs`).
 
@@ -20,8 +22,8 @@ use std::time::{Duration, Instant};
 
 /// How long a process that closed its stdout may take to end, so that its status can be told.
 pub(super) const END_WAIT: Duration = Duration::from_millis(500);
-/// How often a pipe is read after its writer has ended or answered. Somebody else may hold it open and write for
-/// ever; what a pipe can hold at all (1 MiB unless an administrator allows more) is read whole.
+/// How often a pipe is read after its writer has ended or answered. Somebody else may hold it open and write
+/// for ever; what a pipe can hold at all (1 MiB unless an administrator allows more) is read whole.
 pub(super) const READS_AT_END: usize = 16;
 
 /// What a turn needs to know about the world.

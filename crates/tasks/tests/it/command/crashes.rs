@@ -1,7 +1,7 @@
 //! Whatever a program does wrong costs the task it had, and that task is told what happened.
 //!
-//! Beside each wrongdoer another process of the same handler works on; it is let go only after the wrong was told,
-//! so it cannot have been done before.
+//! Beside each wrongdoer another process of the same handler works on; it is let go only after the wrong was
+//! told, so it cannot have been done before.
 
 use super::*;
 use millpond_tasks::ErrorCode;
@@ -66,8 +66,8 @@ fn an_exit_that_calls_itself_a_success() {
 fn a_kill_from_outside() {
     assert_eq!(
         crash(&json!({"do": "kill", "signal": 9})),
-        "was killed by signal 9 (SIGKILL) while it worked: perhaps by the kernel, for want of memory or processor \
-         time"
+        "was killed by signal 9 (SIGKILL) while it worked: perhaps by the kernel, for want of memory or \
+         processor time"
     );
 }
 
@@ -161,8 +161,9 @@ fn a_program_that_is_not_there_fails_tasks_at_once() {
     for task in &tasks {
         let failed = failure(task);
         assert_eq!(failed.code, ErrorCode::HandlerCrashed);
-        let expected = "handler moody: the program no-such-program was not found in PATH (/nowhere); write its \
-             whole path in handler.moody.command, or set PATH in handler.moody.env; it is tried again in ";
+        let expected = "handler moody: the program no-such-program was not found in PATH (/nowhere); write \
+             its whole path in handler.moody.command, or set PATH in handler.moody.env; it is tried again \
+             in ";
         assert!(failed.message.starts_with(expected), "{failed}");
     }
     let stats = rig.stats();

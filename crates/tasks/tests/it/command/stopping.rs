@@ -87,12 +87,14 @@ fn the_time_of_a_task_begins_when_a_process_has_it() {
     let first = rig.request(&json!({"handler": "moody", "args": wait, "timeout_ms": 600_000}));
     until("the first is busy", || rig.count("busy") == 1);
     let second = rig.submit(&json!({"n": 2}));
-    until("the second waits", || rig.count("waiting") == 1);
+    let third = rig.request(&json!({"handler": "moody", "args": {"n": 3}, "timeout_ms": 1000}));
+    until("the others wait", || rig.count("waiting") == 2);
     // Time has to pass here: it is what is tested.
     thread::sleep(timeout + Duration::from_millis(100));
     folder.make("go");
     result(&first);
     assert_eq!(result(&second)["n"], 2);
+    assert_eq!(result(&third)["n"], 3, "also if the request says how long it may take");
     rig.stop();
 }
 

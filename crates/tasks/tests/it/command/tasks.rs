@@ -32,7 +32,11 @@ fn a_process_sees_one_line_with_all_about_its_task() {
     let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let args = json!({"do": "show", "text": "ü \" \n \u{2028}", "list": [1, {"deep": null}]});
     let task = rig.request(&json!({
-        "handler": "moody", "task_id": "a \"b\"", "args": args, "timeout_ms": 600_000, "traceparent": traceparent,
+        "handler": "moody",
+        "task_id": "a \"b\"",
+        "args": args,
+        "timeout_ms": 600_000,
+        "traceparent": traceparent,
     }));
     let seen = result(&task);
     let line = &seen["task"];
