@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn a_missing_or_edited_file_is_stale_until_it_is_written_again() {
         let table = [Generated { path: "docs/TABLE.md", contents: || "one\n".to_owned() }];
-        let root = crate::process::target_folder(&crate::repository_root());
+        let root = process::target_folder(&crate::repository_root());
         let root = root.join(format!("xtask/generate-{}", std::process::id()));
         assert_eq!(stale(&root, &table).unwrap().len(), 1, "missing");
         write(&root, &table[0]).unwrap();

@@ -10,7 +10,7 @@
 mod lane;
 
 use crate::daemon::{DaemonArguments, STEP};
-use crate::failure::Failure;
+use crate::failure::{FAILED, Failure};
 use crate::units::{grouped, parse_time, time};
 use crate::{interrupt, output};
 use clap::{Args, value_parser};
@@ -118,7 +118,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<(), Failure> {
     output::print(&text(arguments, &measured, took))?;
     match (interrupt::is_pressed(), measured.failed.is_empty()) {
         (true, _) => Err(Failure::Interrupted),
-        (false, false) => Err(Failure::Shown),
+        (false, false) => Err(Failure::Shown(FAILED)),
         (false, true) => Ok(()),
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::answer::Id;
 use crate::daemon::DaemonArguments;
-use crate::failure::Failure;
+use crate::failure::{FAILED, Failure};
 use crate::{output, task_argument};
 use clap::Args;
 use millpond_local::Kind;
@@ -46,5 +46,5 @@ pub(crate) fn run(arguments: &CancelArguments) -> Result<(), Failure> {
             }
         }
     }
-    if all_cancelled { Ok(()) } else { Err(Failure::Shown) }
+    if all_cancelled { Ok(()) } else { Err(Failure::Shown(FAILED)) }
 }

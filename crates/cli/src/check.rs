@@ -7,7 +7,7 @@ mod programs;
 
 use crate::config_file::{self, Configuration, PLACES};
 use crate::excerpt::excerpt;
-use crate::failure::Failure;
+use crate::failure::{FAILED, Failure};
 use crate::output::{self, harmless};
 use crate::paint::{Paint, Tone};
 use crate::setting_flags::SettingFlags;
@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<(), Failure> {
     } else {
         output::print(text(&configuration, &findings, errors, notes).as_bytes())?;
     }
-    if errors > 0 { Err(Failure::Shown) } else { Ok(()) }
+    if errors > 0 { Err(Failure::Shown(FAILED)) } else { Ok(()) }
 }
 
 fn text(configuration: &Configuration, findings: &[Finding], errors: usize, notes: usize) -> String {
@@ -78,7 +78,7 @@ fn text(configuration: &Configuration, findings: &[Finding], errors: usize, note
 }
 
 /// One finding, with its line of the file.
-fn told(finding: &Finding, configuration: &Configuration, paint: Paint) -> String {
+pub(crate) fn told(finding: &Finding, configuration: &Configuration, paint: Paint) -> String {
     let said = harmless(&finding.to_string()).into_owned();
     let (kind, tone) = match finding.severity {
         Severity::Error => (": error: ", Tone::Bad),

@@ -5,7 +5,7 @@
 
 use crate::columns::{Cell, list};
 use crate::config_file::{self, Configuration};
-use crate::failure::Failure;
+use crate::failure::{FAILED, Failure};
 use crate::output::{self, harmless};
 use crate::paint::{Paint, Tone};
 use crate::setting_flags::SettingFlags;
@@ -40,7 +40,9 @@ pub(crate) struct ConfigArguments {
 pub(crate) fn run(arguments: &ConfigArguments) -> Result<(), Failure> {
     let configuration = config_file::load(arguments.config.as_deref(), &arguments.flags)?;
     let mut rows = configuration.loaded.listing();
-    rows.retain(|row| !arguments.changed || row.source != Source::Default);
+    // A region is there because somebody named it, though all of its values may be defaults.
+    let is_said = |row: &Row| row.source != Source::Default || row.name.starts_with("region.");
+    rows.retain(|row| !arguments.changed || is_said(row));
     for finding in configuration.loaded.findings() {
         let kind = if finding.severity == Severity::Error { "error" } else { "note" };
         let said = finding.to_string().replacen(&format!("{kind}: "), "", 1);
@@ -54,7 +56,7 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<(), Failure> {
     } else {
         output::print(text(&configuration, &rows, arguments.changed).as_bytes())?;
     }
-    if configuration.loaded.has_errors() { Err(Failure::Shown) } else { Ok(()) }
+    if configuration.loaded.has_errors() { Err(Failure::Shown(FAILED)) } else { Ok(()) }
 }
 
 fn text(configuration: &Configuration, rows: &[Row], only_changed: bool) -> String {

@@ -14,8 +14,9 @@ pub(crate) enum Failure {
     Usage(String),
     /// Something failed on the way.
     Failed(String),
-    /// What is wrong was part of the output: a task that failed, findings of a check.
-    Shown,
+    /// What is wrong was part of the output: a task that failed, findings of a check. Only the exit code is
+    /// left to say.
+    Shown(u8),
     /// Nobody is there to do it.
     NoDaemon(String),
     /// The daemon takes no tasks at the moment.
@@ -28,13 +29,18 @@ pub(crate) enum Failure {
     NobodyReads,
 }
 
+/// The exit code of what failed.
+pub(crate) const FAILED: u8 = 1;
+/// The exit code of what the daemon refused.
+pub(crate) const REFUSED: u8 = 4;
+
 /// Every exit code, and what it means.
 pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
     (0, "all went well"),
-    (1, "a task failed, a check found a mistake, or something went wrong on the way"),
+    (FAILED, "a task failed, a check found a mistake, or something went wrong on the way"),
     (2, "what was asked for cannot be; the message says what can"),
     (3, "no daemon answers"),
-    (4, "the daemon refused: its queue is full, or it is shutting down"),
+    (REFUSED, "the daemon refused: its queue is full, or it is shutting down"),
     (5, "the time to wait was over; the task goes on"),
     (130, "stopped by Ctrl-C"),
 ];
@@ -63,17 +69,18 @@ impl Failure {
             | Self::Refused(message)
             | Self::TimedOut(message) => Some(message),
             Self::Interrupted => Some("interrupted"),
-            Self::Shown | Self::NobodyReads => None,
+            Self::Shown(_) | Self::NobodyReads => None,
         }
     }
 
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::NobodyReads => 0,
-            Self::Failed(_) | Self::Shown => 1,
+            Self::Shown(code) => *code,
+            Self::Failed(_) => FAILED,
             Self::Usage(_) => 2,
             Self::NoDaemon(_) => 3,
-            Self::Refused(_) => 4,
+            Self::Refused(_) => REFUSED,
             Self::TimedOut(_) => 5,
             Self::Interrupted => 130,
         })

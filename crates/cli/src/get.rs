@@ -10,7 +10,7 @@ use crate::daemon::{Daemon, DaemonArguments, STEP, Waited, unexpected};
 use crate::failure::Failure;
 use crate::output::{self, harmless};
 use crate::paint::{Paint, Tone};
-use crate::report::{Ended, Mode, Report};
+use crate::report::{Ended, Left, Mode, Report};
 use crate::units::{grouped, parse_time, time};
 use crate::{interrupt, task_argument};
 use clap::Args;
@@ -42,6 +42,10 @@ pub(crate) struct GetArguments {
     /// The event to begin with
     #[arg(long, value_name = "N", default_value_t = 0, requires = "stream")]
     from: u64,
+
+    /// Let the daemon forget the outcome once it is shown
+    #[arg(long)]
+    take: bool,
 
     /// How long to wait at most
     #[arg(short, long, value_name = "TIME", value_parser = parse_time)]
@@ -84,6 +88,7 @@ fn follow(
     question: &str,
 ) -> Result<(), Failure> {
     interrupt::listen()?;
+    let id = Id::of(&arguments.id);
     let until = arguments.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut report = Report::new(Mode { waits: true, json: arguments.json, is_one: true }, None);
     daemon.send(Kind::Get, flags, 0, question.as_bytes())?;
@@ -93,7 +98,7 @@ fn follow(
             Waited::Answer(answer) => match answer.kind {
                 Kind::Event => {
                     let event: Event = answer::read(&answer.payload)?;
-                    report.event(None, &event, &answer.payload);
+                    report.event(Some(&id), &event, &answer.payload);
                 }
                 Kind::Result => {
                     let outcome: Outcome = answer::read(&answer.payload)?;
@@ -110,9 +115,15 @@ fn follow(
         report.flush()?;
     };
     report.flush()?;
-    let id = Id::of(&arguments.id);
-    let left = usize::from(ended != Ended::Done);
-    report.finish(ended, &[&id], left)
+    if arguments.take && ended == Ended::Done {
+        // Whoever was faster has it, and it is gone as well.
+        let _ = daemon.ask(
+            Kind::Take,
+            json!({ "task_id": arguments.id }).to_string().as_bytes(),
+            Kind::Result,
+        )?;
+    }
+    report.finish(ended, &Left { ids: vec![&id], under_way: usize::from(ended != Ended::Done), refused: 0 })
 }
 
 /// Where a task stands that has not ended.

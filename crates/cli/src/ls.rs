@@ -11,10 +11,13 @@ use crate::paint::{Paint, Tone};
 use crate::units::{grouped, time};
 use clap::{Args, value_parser};
 use millpond_local::Kind;
-use millpond_tasks::Stage;
+use millpond_tasks::{LIST_MAX, Stage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+
+/// How many are shown if nothing is said.
+const SHOWN_DEFAULT: u64 = 50;
 
 /// What `ls` is told.
 #[derive(Debug, Args)]
@@ -31,10 +34,9 @@ pub(crate) struct ListArguments {
     #[arg(long, value_name = "NAME")]
     handler: Option<String>,
 
-    /// How many at most
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 50)]
-    #[arg(value_parser = value_parser!(u64).range(1..))]
-    max: u64,
+    /// How many at most [default: 50]
+    #[arg(short = 'n', long, value_name = "N", value_parser = value_parser!(u64).range(1..=LIST_MAX as u64))]
+    max: Option<u64>,
 
     /// Print JSON: one object a line
     #[arg(long)]
@@ -56,13 +58,17 @@ struct Tasks {
 
 pub(crate) fn run(arguments: &ListArguments) -> Result<(), Failure> {
     let mut daemon = arguments.daemon.connect()?;
-    let mut question = Map::from_iter([("max".to_owned(), Value::from(arguments.max))]);
+    let max = arguments.max.unwrap_or(SHOWN_DEFAULT);
+    // One more shows whether there are more.
+    let mut question = Map::from_iter([("max".to_owned(), Value::from((max + 1).min(LIST_MAX as u64)))]);
     for (name, value) in [("stage", &arguments.stage), ("handler", &arguments.handler)] {
         question.extend(value.clone().map(|value| (name.to_owned(), Value::from(value))));
     }
     let question = Value::Object(question).to_string();
     let payload = daemon.ask(Kind::List, question.as_bytes(), Kind::Tasks)?.map_err(Refusal::into_failure)?;
-    let Tasks { tasks } = answer::read(&payload)?;
+    let Tasks { mut tasks } = answer::read(&payload)?;
+    let has_more = tasks.len() as u64 > max;
+    tasks.truncate(max as usize);
     if arguments.json {
         let lines: String = tasks.iter().flat_map(|task| [task.get(), "\n"]).collect();
         return output::print(lines.as_bytes());
@@ -74,8 +80,9 @@ pub(crate) fn run(arguments: &ListArguments) -> Result<(), Failure> {
         return Ok(());
     }
     output::print(text(&tasks).as_bytes())?;
-    if tasks.len() as u64 == arguments.max {
-        output::note("note", &format!("these are the newest {}; --max shows more", grouped(arguments.max)));
+    // Whoever said how many knows that there may be more.
+    if has_more && arguments.max.is_none() {
+        output::note("note", &format!("these are the newest {max}; --max shows more"));
     }
     Ok(())
 }

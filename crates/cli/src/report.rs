@@ -11,7 +11,7 @@ mod progress;
 
 use crate::answer::{Accepted, Event, Id, Outcome, Refusal, json_shown};
 use crate::excerpt::excerpt;
-use crate::failure::Failure;
+use crate::failure::{FAILED, Failure, REFUSED};
 use crate::output::{self, harmless};
 use crate::paint::{Paint, Tone};
 use counts::Counts;
@@ -34,6 +34,17 @@ pub(crate) struct Mode {
     pub(crate) json: bool,
     /// Whether there is but one task.
     pub(crate) is_one: bool,
+}
+
+/// What is left when nobody waits any longer.
+#[derive(Debug)]
+pub(crate) struct Left<'a> {
+    /// Those that are known of the tasks under way.
+    pub(crate) ids: Vec<&'a Id>,
+    /// How many tasks go on.
+    pub(crate) under_way: usize,
+    /// How many the daemon had no room for, so far.
+    pub(crate) refused: usize,
 }
 
 /// How it ended.
@@ -220,8 +231,8 @@ impl Report {
         self.progress.aside(|| output::print(&output))
     }
 
-    /// The sum, and what became of it all. `ids` are those that are known of the `left` tasks that go on.
-    pub(crate) fn finish(mut self, ended: Ended, ids: &[&Id], left: usize) -> Result<(), Failure> {
+    /// The sum, and what became of it all.
+    pub(crate) fn finish(mut self, ended: Ended, left: &Left) -> Result<(), Failure> {
         self.progress.clear();
         if !self.mode.is_one {
             let hidden = self.counts.failures().saturating_sub(FAILURES_SHOWN_MAX);
@@ -230,38 +241,74 @@ impl Report {
             }
             let paint = Paint::for_errors();
             let tone = if self.counts.failures() == 0 { Tone::Good } else { Tone::Doubtful };
-            let sum = paint.put(tone, &self.counts.sum(self.mode.waits, left));
+            let sum = paint.put(tone, &self.counts.sum(self.mode.waits, left.under_way));
             // If nobody hears it, so be it.
             let _ = writeln!(io::stderr().lock(), "{sum}");
         }
-        let go_on = go_on(ids, left);
         match ended {
             Ended::Interrupted => {
-                if left > 0 {
-                    self.say("note", &go_on);
+                if left.under_way + left.refused > 0 {
+                    self.say("note", &left.in_words());
                 }
                 Err(Failure::Interrupted)
             }
-            Ended::TimeOver => Err(Failure::TimedOut(format!("the time to wait is over; {go_on}"))),
-            Ended::Done if self.counts.refused > 0 => Err(Failure::Refused(format!(
-                "the daemon refused {} of {}",
-                self.counts.refused,
-                counts::tasks(self.counts.sent)
-            ))),
-            Ended::Done if self.counts.failures() > 0 => Err(Failure::Shown),
+            Ended::TimeOver => {
+                let message = format!("the time to wait is over; {}", left.in_words());
+                Err(if left.is_refused() { Failure::Refused(message) } else { Failure::TimedOut(message) })
+            }
+            Ended::Done if self.counts.refused > 0 => Err(Failure::Shown(REFUSED)),
+            Ended::Done if self.counts.failures() > 0 => Err(Failure::Shown(FAILED)),
             Ended::Done => Ok(()),
         }
     }
 }
 
-/// What to do about tasks that nobody waits for any more.
-fn go_on(ids: &[&Id], left: usize) -> String {
-    match (ids, left) {
-        ([id], 1) => {
-            let id = id.shown();
-            format!("task {id} goes on: \"millpond get {id} --wait\", or \"millpond cancel {id}\"")
+impl Left<'_> {
+    /// Whether the daemon has none of it.
+    fn is_refused(&self) -> bool {
+        self.under_way == 0 && self.refused > 0
+    }
+
+    /// What to do about tasks that nobody waits for any more.
+    fn in_words(&self) -> String {
+        let under_way = match (&self.ids[..], self.under_way) {
+            ([id], 1) => {
+                let id = id.shown();
+                format!("task {id} goes on: \"millpond get {id} --wait\", or \"millpond cancel {id}\"")
+            }
+            (_, 1) => "1 task goes on: \"millpond ls\" shows it".to_owned(),
+            (_, several) => format!("{} go on: \"millpond ls\" shows them", counts::tasks(several as u64)),
+        };
+        let refused = match self.refused {
+            1 => "the queue is still full, and 1 task was not taken".to_owned(),
+            several => {
+                format!("the queue is still full, and {} were not taken", counts::tasks(several as u64))
+            }
+        };
+        match (self.under_way, self.refused) {
+            (0, 0) => "more lines may come".to_owned(),
+            (_, 0) => under_way,
+            (0, _) => refused,
+            (_, _) => format!("{under_way}; {refused}"),
         }
-        (_, 1) => "1 task goes on: \"millpond ls\" shows it".to_owned(),
-        (_, left) => format!("{left} tasks go on: \"millpond ls\" shows them"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millpond_tasks::TaskId;
+
+    #[test]
+    fn what_is_left_is_told_with_what_to_do() {
+        let id = Id::of(&TaskId::Number(7));
+        let left = |ids: &[_], under_way, refused| Left { ids: ids.to_vec(), under_way, refused }.in_words();
+        assert_eq!(left(&[&id], 1, 0), "task 7 goes on: \"millpond get 7 --wait\", or \"millpond cancel 7\"");
+        assert_eq!(left(&[], 2, 0), "2 tasks go on: \"millpond ls\" shows them");
+        assert_eq!(left(&[], 0, 1), "the queue is still full, and 1 task was not taken");
+        let both =
+            "1 task goes on: \"millpond ls\" shows it; the queue is still full, and 3 tasks were not taken";
+        assert_eq!(left(&[], 1, 3), both);
+        assert_eq!(left(&[], 0, 0), "more lines may come");
     }
 }

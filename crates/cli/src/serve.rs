@@ -10,21 +10,23 @@ mod countdown;
 mod log_lines;
 mod signals;
 
-use crate::config_file;
 use crate::failure::Failure;
 use crate::output;
+use crate::paint::Paint;
 use crate::setting_flags::SettingFlags;
+use crate::{check, config_file};
 use clap::Args;
 use countdown::Countdown;
 use log_lines::LogLines;
 use millpond_local::{
     ControlDoor, ControlSettings, MailboxDoor, MailboxDoorSettings, RuntimeDir, SOCKET_NAME,
 };
-use millpond_tasks::config::{Settings, Severity};
+use millpond_tasks::config::Settings;
 use millpond_tasks::{DrainReport, Log, Registry, Service};
 use serde_json::json;
 use signals::Signals;
 use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -65,8 +67,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
 fn settings(arguments: &ServeArguments) -> Result<Settings, Failure> {
     let configuration = config_file::load(arguments.config.as_deref(), &arguments.flags)?;
     for finding in configuration.loaded.findings() {
-        let kind = if finding.severity == Severity::Error { "error" } else { "note" };
-        output::note(kind, &output::harmless(&finding.to_string()));
+        let text = check::told(finding, &configuration, Paint::for_errors());
+        let _ = io::stderr().lock().write_all(text.as_bytes());
     }
     configuration.loaded.settings().map_err(|_| {
         Failure::Usage("nothing was started; mend the configuration, `millpond check` helps".to_owned())

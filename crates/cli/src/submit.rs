@@ -83,8 +83,7 @@ pub(crate) fn run(arguments: &SubmitArguments) -> Result<(), Failure> {
     let ended = submission.go(&mut daemon);
     // What has come is shown, whatever else happened.
     submission.report.flush()?;
-    let (ids, left) = submission.window.left();
-    submission.report.finish(ended?, &ids, left)
+    submission.report.finish(ended?, &submission.window.left())
 }
 
 /// What the daemon is asked to answer.
@@ -125,7 +124,8 @@ impl Submission {
             if interrupt::is_pressed() {
                 return Ok(Ended::Interrupted);
             }
-            if self.until.is_some_and(|until| until <= Instant::now()) && !self.window.is_empty() {
+            let is_done = self.window.is_empty() && self.source.is_over();
+            if !is_done && self.until.is_some_and(|until| until <= Instant::now()) {
                 return Ok(Ended::TimeOver);
             }
         }

@@ -28,7 +28,10 @@ const TASKS_SHOWN: usize = 50;
 
 /// What `top` is told.
 #[derive(Debug, Args)]
-#[command(after_help = "Keys: q ends, space holds the picture still.")]
+#[command(after_help = "Examples:
+  millpond top                  live, until q is pressed; space holds the picture still
+  millpond top --once           one picture, for a log or a mail
+  millpond top --json --once    all figures, for a program")]
 pub(crate) struct TopArguments {
     /// How often to look, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 500, value_parser = clap::value_parser!(u64).range(50..=60_000))]

@@ -66,6 +66,7 @@ kinds! {
     Stats = 5, "STATS", "Numbers about the daemon.";
     Ping = 6, "PING", "Are you there?";
     Forget = 7, "FORGET", "No more answers for an earlier tag.";
+    Take = 8, "TAKE", "The outcome of a task that has ended, which is then no longer kept.";
     Hello = 65, "HELLO", "The server's first words.";
     Accepted = 66, "ACCEPTED", "The task is queued and has this id.";
     Event = 67, "EVENT", "One event of a task's stream.";

@@ -13,7 +13,7 @@
 //! let service = Service::start(ServiceConfig::default(), registry, Symbols::new())?;
 //! let accepted = service.handle().submit(br#"{"handler": "echo", "args": {"n": 1}}"#, Submit::default())?;
 //! let outcome = accepted.task.wait(Duration::from_secs(60)).expect("it ends at once");
-//! assert_eq!(outcome.result()?.get(), r#"{"n": 1}"#);
+//! assert_eq!(outcome.result().expect("echo succeeds").get(), r#"{"n": 1}"#);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

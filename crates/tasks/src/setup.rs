@@ -57,10 +57,7 @@ fn with_handlers(
     log: &Log,
 ) -> Result<Registry, RegistryError> {
     for (name, handler) in builtin::builtins(&settings.builtin, timer) {
-        // A command may take the place of a built-in handler, as the configuration says.
-        if !settings.handlers.contains_key(name) {
-            registry.add_boxed(name, handler)?;
-        }
+        registry.add_boxed(name, handler)?;
     }
     for (name, handler) in &settings.handlers {
         registry.add(name, command::command(name, handler.clone(), log.clone()))?;

@@ -19,8 +19,8 @@ pub(super) fn missing(loaded: &Loaded) -> Vec<Finding> {
         let source = rows.iter().find(|row| row.name == setting)?.source.clone();
         let place = if program.contains('/') { "there" } else { "in PATH" };
         let message = format!(
-            "{setting}: expected a program that can be run, got {program:?}, which is not {place}; tasks of this \
-             handler will fail until it is"
+            "{setting}: expected a program that can be run, got {program:?}, which is not {place}; tasks of \
+             this handler will fail until it is"
         );
         Some(Finding { severity: Severity::Note, source, message })
     });

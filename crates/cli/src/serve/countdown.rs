@@ -1,4 +1,6 @@
 //! What is left while the daemon drains: one line that changes, on a terminal; a few lines in a log.
+//!
+//! Whoever pressed Ctrl-C wants to know whether to wait or to press it again.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use millpond_tasks::Log;

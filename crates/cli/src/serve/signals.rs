@@ -1,4 +1,6 @@
 //! Ctrl-C and SIGTERM, counted: the first asks the daemon to drain, the second to stop.
+//!
+//! Other commands end at the second one (`interrupt.rs`); a daemon has children to end first.
 
 use crate::failure::Failure;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -4,6 +4,7 @@
 //! other, and tasks should not overtake each other more than they must.
 
 use crate::answer::Id;
+use crate::report::Left;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::{Duration, Instant};
@@ -86,9 +87,10 @@ impl Window {
         Some(tag)
     }
 
-    /// The ids of the tasks under way, as far as they are known, and how many tasks there are.
-    pub(super) fn left(&self) -> (Vec<&Id>, usize) {
-        (self.pending.values().filter_map(|pending| pending.id.as_ref()).collect(), self.pending.len())
+    /// What is left of it all.
+    pub(super) fn left(&self) -> Left<'_> {
+        let ids = self.pending.values().filter_map(|pending| pending.id.as_ref()).collect();
+        Left { ids, under_way: self.pending.len() - self.again.len(), refused: self.again.len() }
     }
 }
 
@@ -111,6 +113,7 @@ mod tests {
         assert_eq!(window.take_due(now + Duration::from_millis(15)), Some(two));
         window.remove(two);
         assert!(!window.has_room(), "one is still to be sent again");
+        assert_eq!((window.left().under_way, window.left().refused), (0, 1));
         assert_eq!(window.take_due(now + Duration::from_millis(25)), Some(one));
         assert_eq!(window.text(one), b"one");
         assert!(window.has_room() && !window.is_empty());

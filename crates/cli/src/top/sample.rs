@@ -167,7 +167,8 @@ impl Trend {
     }
 
     fn elapsed_ms(&self) -> f64 {
-        let before = self.before.as_ref().map_or(self.now.figures.uptime_ms, |before| before.figures.uptime_ms);
+        let before =
+            self.before.as_ref().map_or(self.now.figures.uptime_ms, |before| before.figures.uptime_ms);
         self.now.figures.uptime_ms.saturating_sub(before) as f64
     }
 }

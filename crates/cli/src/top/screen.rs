@@ -29,7 +29,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, trend: &Trend, is_held: bool) {
     draw_workers(frame, left, trend);
     draw_handlers(frame, right, trend);
     draw_tasks(frame, tasks, trend);
-    let keys = if is_held { " held still · space goes on · q ends" } else { " space holds still · q ends" };
+    let keys =
+        if is_held { " held still · space goes on · q ends" } else { " space holds still · q ends" };
     frame.render_widget(Paragraph::new(keys).dim(), foot);
 }
 
@@ -78,7 +79,8 @@ fn warning<'a>(name: &str, count: u64) -> Span<'a> {
 
 fn draw_curve(frame: &mut Frame<'_>, area: Rect, trend: &Trend) {
     let highest = trend.rates().max().unwrap_or_default();
-    let block = Block::bordered().title(format!(" tasks ended a second · highest {} ", number(highest as f64)));
+    let block =
+        Block::bordered().title(format!(" tasks ended a second · highest {} ", number(highest as f64)));
     let width = usize::from(area.width.saturating_sub(2));
     // The newest stands at the right edge.
     let mut shown: Vec<u64> = trend.rates().rev().take(width).collect();
@@ -91,7 +93,8 @@ fn draw_curve(frame: &mut Frame<'_>, area: Rect, trend: &Trend) {
 fn draw_workers(frame: &mut Frame<'_>, area: Rect, trend: &Trend) {
     let rows = trend.now.figures.pool.workers.iter().map(|worker| {
         let busy = trend.busy(worker.worker);
-        let state = if worker.is_busy { Cell::from("busy").fg(Color::Green) } else { Cell::from("idle").dim() };
+        let state =
+            if worker.is_busy { Cell::from("busy").fg(Color::Green) } else { Cell::from("idle").dim() };
         Row::new(vec![
             right(worker.worker.to_string()),
             state,
@@ -102,8 +105,18 @@ fn draw_workers(frame: &mut Frame<'_>, area: Rect, trend: &Trend) {
         ])
     });
     let widths = [3, 4, 10, 11, 6, 6].map(Constraint::Length);
-    let head = Row::new(vec![right("#"), Cell::from(""), Cell::from("busy"), right("done"), right("queue"), right("stolen")]);
-    frame.render_widget(Table::new(rows, widths).header(head.bold()).block(Block::bordered().title(" workers ")), area);
+    let head = Row::new(vec![
+        right("#"),
+        Cell::from(""),
+        Cell::from("busy"),
+        right("done"),
+        right("queue"),
+        right("stolen"),
+    ]);
+    frame.render_widget(
+        Table::new(rows, widths).header(head.bold()).block(Block::bordered().title(" workers ")),
+        area,
+    );
 }
 
 fn draw_handlers(frame: &mut Frame<'_>, area: Rect, trend: &Trend) {
@@ -139,9 +152,9 @@ fn draw_handlers(frame: &mut Frame<'_>, area: Rect, trend: &Trend) {
 fn draw_tasks(frame: &mut Frame<'_>, area: Rect, trend: &Trend) {
     let rows = trend.now.running.iter().map(|task: &Running| {
         let id = task.task_id.as_str().map_or_else(|| task.task_id.to_string(), str::to_owned);
-        let progress = task.progress.map_or_else(String::new, |part| {
-            format!("{} {:>3.0} %", bar(part, 20), part * 100.0)
-        });
+        let progress = task
+            .progress
+            .map_or_else(String::new, |part| format!("{} {:>3.0} %", bar(part, 20), part * 100.0));
         Row::new(vec![
             Cell::from(harmless(&id).into_owned()),
             Cell::from(harmless(&task.handler).into_owned()),
@@ -157,8 +170,13 @@ fn draw_tasks(frame: &mut Frame<'_>, area: Rect, trend: &Trend) {
         Constraint::Length(9),
         Constraint::Min(10),
     ];
-    let head =
-        Row::new(vec![Cell::from("task"), Cell::from("handler"), right("attempt"), right("running"), Cell::from("progress")]);
+    let head = Row::new(vec![
+        Cell::from("task"),
+        Cell::from("handler"),
+        right("attempt"),
+        right("running"),
+        Cell::from("progress"),
+    ]);
     let block = Block::bordered().title(format!(" running now: {} ", trend.now.running.len()));
     frame.render_widget(Table::new(rows, widths).header(head.bold()).block(block), area);
 }
@@ -256,8 +274,9 @@ mod tests {
     #[test]
     fn figures_are_short_and_readable() {
         assert_eq!([0.0, 999.0, 1_234.4, 1_234_567.0].map(number), ["0", "999", "1 234", "1 234 567"]);
-        assert_eq!([0.2, 15.0, 2_500.0, 250_000.0, 2_500_000.0, 3_600e6].map(time), [
-            "0", "15 µs", "2.5 ms", "250 ms", "2.5 s", "01:00:00"
-        ]);
+        assert_eq!(
+            [0.2, 15.0, 2_500.0, 250_000.0, 2_500_000.0, 3_600e6].map(time),
+            ["0", "15 µs", "2.5 ms", "250 ms", "2.5 s", "01:00:00"]
+        );
     }
 }

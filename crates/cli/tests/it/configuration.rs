@@ -50,14 +50,15 @@ fn a_file_without_mistakes_is_fine_and_so_is_none() {
 fn a_program_that_is_not_there_is_worth_a_note() {
     let folder = Folder::new();
     let handlers = "[handler.a]\ncommand = ['sh']\n[handler.b]\ncommand = ['no-such-program']\n\
-                    [handler.c]\ncommand = ['./own']\n[handler.d]\ncommand = ['sh']\nenv = { PATH = '/nowhere' }\n";
+                    [handler.c]\ncommand = ['./own']\n\
+                    [handler.d]\ncommand = ['sh']\nenv = { PATH = '/nowhere' }\n";
     folder.write("millpond.toml", handlers);
     let said = folder.run(&["check"]).quietly();
     let notes: Vec<_> = said.lines().filter(|line| line.contains(": note: ")).collect();
     let of = |line, handler, program, place| {
         format!(
-            "millpond.toml:{line}:1: note: handler.{handler}.command: expected a program that can be run, got \
-             {program:?}, which is not {place}; tasks of this handler will fail until it is"
+            "millpond.toml:{line}:1: note: handler.{handler}.command: expected a program that can be run, \
+             got {program:?}, which is not {place}; tasks of this handler will fail until it is"
         )
     };
     let expected =

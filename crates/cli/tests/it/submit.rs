@@ -112,9 +112,10 @@ fn whoever_does_not_want_to_wait_for_a_full_daemon_is_refused() {
     let daemon = Daemon::start("tasks_max = 1\n");
     daemon.run(&["submit", LONG]).quietly();
     let ran = daemon.run(&["submit", HELLO, "--no-retry"]).with_code(4);
-    assert!(ran.err.starts_with("error: queue-full (-102): "), "{ran:?}");
-    let ran = daemon.run(&["submit", HELLO, "--timeout", "100ms"]).with_code(5);
-    assert!(ran.err.contains("the time to wait is over"), "{ran:?}");
+    assert!(ran.err.starts_with("error: queue-full (-102): ") && ran.err.lines().count() == 1, "{ran:?}");
+    let ran = daemon.run(&["submit", HELLO, "--timeout", "100ms"]).with_code(4);
+    let expected = "error: the time to wait is over; the queue is still full, and 1 task was not taken\n";
+    assert_eq!((&*ran.out, &*ran.err), ("", expected));
 }
 
 #[test]

@@ -100,8 +100,14 @@ fn tasks_are_listed_the_newest_first() {
     assert_eq!(ids(&["--stage", "running"]), [json!("long")]);
     assert_eq!(ids(&["--handler", "echo"]), [json!(7)]);
     assert_eq!(ids(&["--max", "1"]), [json!(7)]);
-    let ran = daemon.run(&["ls", "--max", "1"]).with_code(0);
-    assert_eq!(ran.err, "note: these are the newest 1; --max shows more\n");
+    let many: String = (0..50).map(|_| "{\"handler\": \"echo\", \"delay_ms\": 600000}\n").collect();
+    daemon.folder().run_with(&["submit", "-"], &many).with_code(0);
+    let ran = daemon.run(&["ls"]).with_code(0);
+    assert_eq!(
+        (ran.out.lines().count(), &*ran.err),
+        (52, "note: these are the newest 50; --max shows more\n")
+    );
+    assert_eq!(daemon.run(&["ls", "--max", "100"]).quietly().lines().count(), 54);
     let ran = daemon.run(&["ls", "--stage", "runing"]).with_code(2);
     assert!(ran.err.contains("a similar value exists: 'running'"), "{ran:?}");
 }
@@ -122,6 +128,21 @@ fn figures_add_up() {
         assert!(page.contains(part), "{part:?} is not in {page}");
     }
     assert!(!page.contains("http_get"), "who was never called is left out: {page}");
+    assert!(!page.contains("Programs"), "there is none: {page}");
+    assert!(page.contains("\nclients    1 of 256\n"), "it is us: {page}");
+}
+
+#[test]
+fn figures_tell_of_programs_that_crash() {
+    let settings =
+        "[handler.bad]\ncommand = ['sh', '-c', 'read line; exit 3']\nrestart_backoff_min = '1ms'\n";
+    let daemon = Daemon::start(settings);
+    let ran = daemon.run(&["submit", r#"{"handler": "bad"}"#, "--wait"]).with_code(1);
+    assert!(ran.err.starts_with("error: task t1: handler-crashed (-5): "), "{ran:?}");
+    let page = daemon.run(&["stats"]).quietly();
+    let (_, programs) = page.split_once("\nPrograms\n").unwrap_or_else(|| panic!("{page}"));
+    let row: Vec<_> = programs.lines().nth(2).unwrap_or_default().split_whitespace().collect();
+    assert_eq!((row[0], row[2], row[3], row[6]), ("bad", "of", "1", "1"), "one crash: {page}");
 }
 
 #[test]

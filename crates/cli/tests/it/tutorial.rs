@@ -1,8 +1,8 @@
 //! `docs/TUTORIAL.md`, run as it is written: a page that newcomers type off must work to the letter.
 //!
-//! Blocks with a file's name are written to that file. In `console` blocks, lines after `$ ` are run by a shell, and what
-//! they print must be what stands below them; `…` stands for anything. `millpond serve` goes on in the background
-//! until the next one or the end.
+//! Blocks with a file's name are written to that file. In `console` blocks, lines after `$ ` are run by a shell,
+//! and what they print must be what stands below them; `…` stands for anything. `millpond serve` goes on in the
+//! background until the next one or the end.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

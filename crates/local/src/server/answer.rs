@@ -39,10 +39,10 @@ struct GetWords {
     from: Option<u64>,
 }
 
-/// The payload of CANCEL.
+/// The payload of CANCEL and TAKE.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CancelWords {
+struct TaskWords {
     #[serde(deserialize_with = "task_id")]
     task_id: TaskId,
 }
@@ -137,9 +137,16 @@ impl Exchanges {
                 self.get(context, header, words)?;
             }
             Kind::Cancel => {
-                let words: CancelWords = read(kind, payload, r#"{"task_id": ...}"#)?;
+                let words: TaskWords = read(kind, payload, r#"{"task_id": ...}"#)?;
                 context.service.cancel(&words.task_id).map_err(|failure| about(&words.task_id, failure))?;
                 self.say(Kind::Ok, tag, |out| out.extend_from_slice(b"{}"));
+            }
+            Kind::Take => {
+                let TaskWords { task_id } = read(kind, payload, r#"{"task_id": ...}"#)?;
+                let task = context.service.take(&task_id).map_err(|failure| about(&task_id, failure))?;
+                self.say(Kind::Result, tag, |out| {
+                    task.write_outcome(out);
+                });
             }
             Kind::List => {
                 let words: ListWords = read(kind, payload, r#"{"stage": ..., "handler": ..., "max": ...}"#)?;
@@ -218,7 +225,7 @@ fn wants(flags: Flags, from: u64) -> Option<Wants> {
 fn check(header: Header) -> Result<Kind, TaskFailure> {
     let wrong = |message| Err(TaskFailure::new(ErrorCode::InvalidRequest, message));
     let Some(kind) = Kind::from_number(header.kind).filter(|kind| kind.is_from_client()) else {
-        return wrong(format!("kind: expected one of a client's, 1 to 7, got {}", header.kind));
+        return wrong(format!("kind: expected one of a client's, 1 to 8, got {}", header.kind));
     };
     if header.reserved != 0 {
         return wrong(format!(

@@ -54,6 +54,23 @@ fn without_flags_the_task_is_acknowledged_and_its_outcome_kept() {
 }
 
 #[test]
+fn an_outcome_that_is_taken_is_told_once() {
+    let daemon = Daemon::start();
+    let mut client = daemon.client();
+    let take = |client: &mut Client, id: &Value| {
+        ask(client, Kind::Take, Flags::NONE, 3, &json!({ "task_id": id }).to_string())
+    };
+    let id = submit(&mut client, Flags::NONE, GATED).value["task_id"].clone();
+    assert_eq!(take(&mut client, &id).value["error"], "bad-arguments", "it has not ended");
+    daemon.gate.open();
+    let told = get(&mut client, Flags::RESULT, &id);
+    let taken = take(&mut client, &id);
+    assert_eq!((taken.kind, taken.tag, taken.value), (Kind::Result, 3, told.value));
+    assert_eq!(take(&mut client, &id).value["error"], "result-gone");
+    assert_eq!(get(&mut client, Flags::RESULT, &id).value["error"], "result-gone");
+}
+
+#[test]
 fn with_ack_the_acknowledgement_comes_before_the_result() {
     let daemon = Daemon::start();
     let mut client = daemon.client();

@@ -9,8 +9,8 @@ use super::{ConfigFile, ConfigSources, Row, Source, load};
 use std::hash::{BuildHasher, RandomState};
 
 const EXAMPLES: [(&str, &str); 5] = [
-    ("config", include_str!("../../../../config/config")),
-    ("m.toml", include_str!("../../../../config/millpond.toml")),
+    ("config", include_str!("../../../../examples/config/config")),
+    ("m.toml", include_str!("../../../../examples/config/millpond.toml")),
     ("config", include_str!("../../tests/corpus/config/odd-lines.config")),
     ("m.toml", include_str!("../../tests/corpus/config/tables.toml")),
     ("m.toml", include_str!("../../tests/corpus/config/odd-toml.toml")),

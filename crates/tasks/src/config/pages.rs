@@ -1,4 +1,4 @@
-//! The pages that are made from tables: `docs/configuration.md`, `config/millpond.toml` and `docs/errors.md`.
+//! The pages that are made from tables: `docs/configuration.md`, `examples/config/millpond.toml` and `docs/errors.md`.
 //!
 //! Nobody keeps a page of ninety settings true by hand. With `MILLPOND_WRITE_PAGES=1` these tests write the
 //! pages, and `cargo xtask gen` runs them so; without, they fail if one is stale.
@@ -153,7 +153,7 @@ fn the_examples_of_the_page_are_true() {
 #[test]
 fn the_example_holds_every_setting_at_its_default() {
     let text = example();
-    keep("config/millpond.toml", &text);
+    keep("examples/config/millpond.toml", &text);
     let (rows, said) = effective("millpond.toml", &text);
     assert_eq!(said, [""; 0]);
     assert_eq!(rows.len(), SETTINGS.len());
@@ -177,7 +177,7 @@ fn what_the_example_switches_off_works_when_switched_on() {
 
 #[test]
 fn the_file_of_the_specification_is_read_as_it_is() {
-    let text = std::fs::read_to_string(path("config/config")).expect("config/config is there");
+    let text = std::fs::read_to_string(path("examples/config/config")).expect("the example is there");
     let (rows, said) = effective("config/config", &text);
     let line = text.lines().position(|line| line == "0=handler_updater").expect("it has an updater") + 1;
     let note = "opcode 0 is left out: millpond keeps its queues without an updater task";

@@ -1,7 +1,7 @@
 //! The one table of all settings: what each is called, what it may be, what it is by default, and who reads
 //! it.
 //!
-//! Files, environment, flags, `docs/configuration.md` and `config/millpond.toml` are all read by or made from
+//! Files, environment, flags, `docs/configuration.md` and `examples/config/millpond.toml` are all read by or made from
 //! it. A setting that nobody reads must not be here; the tests of `typed.rs` look.
 //!
 //! Not here: the settings of single handlers and regions (`named.rs`), how a value is read (`value.rs`),

@@ -2,7 +2,8 @@
 //! the text.
 //!
 //! Texts are valid requests (`tests/corpus/requests`) with random changes, tokens in random order, and plain
-//! noise. `MILLPOND_FUZZ_CASES` says how many (a small number otherwise), `MILLPOND_SEED` repeats a run; both are printed.
+//! noise. `MILLPOND_FUZZ_CASES` says how many (a small number otherwise), `MILLPOND_SEED` repeats a run; both
+//! are printed.
 
 use millpond_tasks::{Limits, Lines, Position, Request};
 use std::env;
