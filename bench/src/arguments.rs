@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The text of `--help`.
 pub(crate) const HELP: &str = "\
-Compares millpond's queues and pool with their peers, side by side in one interleaved run.
+Compares millpond's queues, pool and daemon with their peers, side by side in one interleaved run.
 
 Usage: cargo run --release -p millpond-bench -- [OPTIONS] [GROUP-PREFIX...]
 
@@ -27,12 +27,14 @@ Options:
   --help         print this, and stop
 
 Rows: `millpond` is ours, `millpond ...` a variant of it; `~` marks a limit that does less than the others do,
-such as a queue for one producer and one consumer. The ratio is to the row `millpond`: 2.00 took twice as long.
+such as a queue for one producer and one consumer. The ratio is to the row `millpond`: 2.00 took twice as long, or
+in a group where higher is better did twice as much.
 
 Examples:
   millpond-bench --quick ring             every group that begins with ring
   millpond-bench --quick =ring-1 deque    ring-1 alone, and every deque group
   millpond-bench --quick pool-spawn       empty closures, spawned outside and inside a pool
+  millpond-bench --quick tasks-socket     our daemon beside beanstalkd, gearmand and redis, fetched from Debian
   millpond-bench --json all.json --plot all.svg
 ";
 

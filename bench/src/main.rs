@@ -1,4 +1,4 @@
-//! How fast are millpond's queues and its pool next to their peers, on this machine, in this hour?
+//! How fast are millpond's queues, pool and daemon next to their peers, on this machine, in this hour?
 //!
 //! One command answers: `cargo run --release -p millpond-bench -- --quick ring`. Every round of a group runs each
 //! peer once, so that a noisy minute hurts all of them alike; the table shows medians over the rounds, and the
@@ -8,6 +8,8 @@
 //! Not here: what is measured (`groups/`), how the peers are called (`peers/`).
 
 mod arguments;
+mod daemon;
+mod debian;
 mod groups;
 mod heap;
 mod ledger;
@@ -17,6 +19,7 @@ mod plot;
 mod report;
 mod tally;
 mod team;
+mod wire;
 mod work;
 
 use arguments::{Arguments, Wish};
@@ -52,8 +55,8 @@ fn run() -> Result<(), String> {
     println!("{conditions}");
     let mut rows: Vec<Row> = Vec::new();
     for group in &groups {
-        let measured = measure::run(group, &arguments.plan)?;
-        print!("\n{}", report::table(group, &measured));
+        let (measured, absent) = measure::run(group, &arguments.plan)?;
+        print!("\n{}", report::table(group, &measured, &absent));
         rows.extend(measured);
     }
     if let Some(path) = &arguments.json {

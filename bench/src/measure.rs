@@ -36,14 +36,39 @@ pub(crate) enum Pace {
 pub(crate) struct Contestant {
     pub(crate) peer: &'static str,
     pub(crate) round: RunRound,
+    /// Brings what the peer needs, such as a program, or says why it cannot be had.
+    pub(crate) prepare: Prepare,
 }
 
-/// Runs one round and gives its figure in the group's unit, or says what went wrong.
-type RunRound = Box<dyn Fn(&Round) -> Result<f64, String>>;
+/// Runs one round and gives what it came to, or says what went wrong.
+type RunRound = Box<dyn Fn(&Round) -> Result<Figures, String>>;
+type Prepare = Box<dyn Fn() -> Result<(), String>>;
 
 impl Contestant {
-    pub(crate) fn new(peer: &'static str, round: impl Fn(&Round) -> Result<f64, String> + 'static) -> Self {
-        Self { peer, round: Box::new(round) }
+    pub(crate) fn new<F: Into<Figures>>(
+        peer: &'static str,
+        round: impl Fn(&Round) -> Result<F, String> + 'static,
+    ) -> Self {
+        let round: RunRound = Box::new(move |given| round(given).map(Into::into));
+        Self { peer, round, prepare: Box::new(|| Ok(())) }
+    }
+
+    /// A peer that is no crate and may be missing. It is then named in the table, with the reason.
+    pub(crate) fn needing(self, prepare: impl Fn() -> Result<(), String> + 'static) -> Self {
+        Self { prepare: Box::new(prepare), ..self }
+    }
+}
+
+/// What one round came to: the figure in the group's unit, and those that stand beside it, by name.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Figures {
+    pub(crate) main: f64,
+    pub(crate) beside: Vec<(&'static str, f64)>,
+}
+
+impl From<f64> for Figures {
+    fn from(main: f64) -> Self {
+        Self { main, beside: Vec::new() }
     }
 }
 
@@ -58,7 +83,6 @@ pub(crate) struct Round {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Better {
     Lower,
-    #[allow(dead_code, reason = "a rate has yet to join the groups")]
     Higher,
 }
 
@@ -103,13 +127,23 @@ pub(crate) struct Row {
     pub(crate) min: f64,
     pub(crate) max: f64,
     pub(crate) rounds: usize,
+    /// The medians of what stands beside the figure.
+    pub(crate) beside: Vec<(&'static str, f64)>,
 }
 
-/// Runs a group and gives a row for each of its peers, best first.
-pub(crate) fn run(group: &Group, plan: &Plan) -> Result<Vec<Row>, String> {
+/// A peer that could not be had on this machine, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Absent {
+    pub(crate) peer: &'static str,
+    pub(crate) reason: String,
+}
+
+/// Runs a group and gives a row for each of its peers, best first, and names those that are not there.
+pub(crate) fn run(group: &Group, plan: &Plan) -> Result<(Vec<Row>, Vec<Absent>), String> {
+    let (contestants, absent) = gather(group)?;
     let round = Round { items: plan.items, pinned: plan.pinned };
-    let peers = group.contestants.len();
-    let mut samples: Vec<Vec<f64>> = vec![Vec::with_capacity(plan.rounds); peers];
+    let peers = contestants.len();
+    let mut samples: Vec<Vec<Figures>> = vec![Vec::with_capacity(plan.rounds); peers];
     // One round more than asked for: the first warms the allocator and the processor up, and is not kept.
     let turns = match group.pace {
         Pace::Rounds => 0..=plan.rounds,
@@ -123,7 +157,7 @@ pub(crate) fn run(group: &Group, plan: &Plan) -> Result<Vec<Row>, String> {
         }
         for step in 0..peers {
             let index = (turn + step) % peers;
-            let contestant = &group.contestants[index];
+            let contestant = contestants[index];
             progress.set_message(contestant.peer);
             let figure = (contestant.round)(&round)
                 .map_err(|fault| format!("{}: {}: {fault}", group.name, contestant.peer))?;
@@ -134,14 +168,28 @@ pub(crate) fn run(group: &Group, plan: &Plan) -> Result<Vec<Row>, String> {
         }
     }
     progress.finish_and_clear();
-    let mut rows: Vec<Row> = group
-        .contestants
+    let mut rows: Vec<Row> = contestants
         .iter()
         .zip(samples)
-        .filter_map(|(contestant, samples)| row(group, contestant.peer, samples))
+        .filter_map(|(contestant, samples)| row(group, contestant.peer, &samples))
         .collect();
     sort_best_first(&mut rows);
-    Ok(rows)
+    Ok((rows, absent))
+}
+
+/// Those who can take part, and those who cannot. Without us there is nothing to compare with.
+fn gather(group: &Group) -> Result<(Vec<&Contestant>, Vec<Absent>), String> {
+    let (mut present, mut absent) = (Vec::new(), Vec::new());
+    for contestant in &group.contestants {
+        match (contestant.prepare)() {
+            Ok(()) => present.push(contestant),
+            Err(reason) if is_ours(contestant.peer) => {
+                return Err(format!("{}: {}: {reason}", group.name, contestant.peer));
+            }
+            Err(reason) => absent.push(Absent { peer: contestant.peer, reason }),
+        }
+    }
+    Ok((present, absent))
 }
 
 /// Hidden by itself when standard error is no terminal.
@@ -153,12 +201,19 @@ fn progress_bar(name: &'static str, steps: usize) -> ProgressBar {
     }
 }
 
-fn row(group: &Group, peer: &'static str, samples: Vec<f64>) -> Option<Row> {
+fn row(group: &Group, peer: &'static str, samples: &[Figures]) -> Option<Row> {
     let rounds = samples.len();
-    let min = samples.iter().copied().min_by(f64::total_cmp)?;
-    let max = samples.iter().copied().max_by(f64::total_cmp)?;
-    let median = median(samples)?;
-    Some(Row { group: group.name, peer, unit: group.unit, better: group.better, median, min, max, rounds })
+    let main: Vec<f64> = samples.iter().map(|sample| sample.main).collect();
+    let min = main.iter().copied().min_by(f64::total_cmp)?;
+    let max = main.iter().copied().max_by(f64::total_cmp)?;
+    let median_beside = |(index, (name, _)): (usize, &(&'static str, f64))| {
+        let column = samples.iter().filter_map(|sample| sample.beside.get(index).map(|(_, figure)| *figure));
+        Some((*name, median(column.collect())?))
+    };
+    let beside = samples.first()?.beside.iter().enumerate().filter_map(median_beside).collect();
+    let median = median(main)?;
+    let (unit, better) = (group.unit, group.better);
+    Some(Row { group: group.name, peer, unit, better, median, min, max, rounds, beside })
 }
 
 fn sort_best_first(rows: &mut [Row]) {
@@ -231,7 +286,7 @@ mod tests {
                 Ok(1.0)
             })
         });
-        let rows = run(&group(contestants.into()), &plan(2)).unwrap();
+        let (rows, _) = run(&group(contestants.into()), &plan(2)).unwrap();
         assert_eq!(log.borrow().join(""), "abcbcacab");
         assert!(rows.iter().all(|row| row.rounds == 2));
     }
@@ -240,7 +295,7 @@ mod tests {
     fn the_warming_round_is_not_kept() {
         let figures = RefCell::new(vec![2.0, 4.0, 3.0, 1000.0]);
         let contestant = Contestant::new(OURS, move |_| Ok(figures.borrow_mut().pop().unwrap()));
-        let rows = run(&group(vec![contestant]), &plan(3)).unwrap();
+        let (rows, _) = run(&group(vec![contestant]), &plan(3)).unwrap();
         assert_eq!((rows[0].min, rows[0].median, rows[0].max), (2.0, 3.0, 4.0));
     }
 
@@ -249,13 +304,13 @@ mod tests {
         let figures = RefCell::new(vec![5.0]);
         let contestant = Contestant::new(OURS, move |_| Ok(figures.borrow_mut().pop().unwrap()));
         let once = Group { pace: Pace::Once, ..group(vec![contestant]) };
-        let rows = run(&once, &plan(3)).unwrap();
+        let (rows, _) = run(&once, &plan(3)).unwrap();
         assert_eq!((rows[0].rounds, rows[0].median), (1, 5.0));
     }
 
     #[test]
     fn a_failing_peer_fails_the_run_by_name() {
-        let contestant = Contestant::new("sieve", |_| Err("3 of 10 items were lost".to_owned()));
+        let contestant = Contestant::new("sieve", |_| Err::<f64, _>("3 of 10 items were lost".to_owned()));
         let message = run(&group(vec![contestant]), &plan(1)).unwrap_err();
         assert_eq!(message, "test-1: sieve: 3 of 10 items were lost");
     }
@@ -267,9 +322,31 @@ mod tests {
             Contestant::new(OURS, |_| Ok(10.0)),
             Contestant::new("~limit", |_| Ok(5.0)),
         ];
-        let rows = run(&group(contestants), &plan(1)).unwrap();
+        let (rows, _) = run(&group(contestants), &plan(1)).unwrap();
         let seen: Vec<_> = rows.iter().map(|row| (row.peer, ratio_to_ours(row, &rows).unwrap())).collect();
         assert_eq!(seen, [("~limit", 0.5), (OURS, 1.0), ("slow", 3.0)]);
+    }
+
+    #[test]
+    fn a_peer_that_cannot_be_had_is_named_and_the_others_run() {
+        let missing = || Contestant::new("far", |_| Ok(1.0)).needing(|| Err("no such program".to_owned()));
+        let (rows, absent) =
+            run(&group(vec![missing(), Contestant::new(OURS, |_| Ok(2.0))]), &plan(1)).unwrap();
+        assert_eq!(rows.iter().map(|row| row.peer).collect::<Vec<_>>(), [OURS]);
+        assert_eq!(absent, [Absent { peer: "far", reason: "no such program".to_owned() }]);
+        let ours = Contestant::new(OURS, |_| Ok(1.0)).needing(|| Err("not built".to_owned()));
+        assert_eq!(run(&group(vec![ours]), &plan(1)).unwrap_err(), "test-1: millpond: not built");
+    }
+
+    #[test]
+    fn what_stands_beside_the_figure_has_a_median_of_its_own() {
+        let turns = RefCell::new(vec![(1.0, 30.0), (2.0, 10.0), (3.0, 20.0), (9.0, 90.0)]);
+        let contestant = Contestant::new(OURS, move |_| {
+            let (main, p99) = turns.borrow_mut().pop().unwrap();
+            Ok(Figures { main, beside: vec![("p99", p99)] })
+        });
+        let (rows, _) = run(&group(vec![contestant]), &plan(3)).unwrap();
+        assert_eq!((rows[0].median, rows[0].beside.as_slice()), (2.0, [("p99", 20.0)].as_slice()));
     }
 
     #[test]

@@ -103,6 +103,7 @@ mod tests {
             min: median * 0.9,
             max: median * 5.0,
             rounds: 9,
+            beside: Vec::new(),
         };
         vec![
             row("ring-1", "millpond", 10.0),

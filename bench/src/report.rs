@@ -4,7 +4,7 @@
 //!
 //! Not here: the picture (`plot.rs`).
 
-use crate::measure::{Better, Group, Row, is_ours, ratio_to_ours};
+use crate::measure::{Absent, Better, Group, Row, is_ours, ratio_to_ours};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -21,16 +21,19 @@ pub(crate) fn listing(groups: &[Group]) -> String {
     text
 }
 
-/// One group's rows, which come sorted, in aligned columns; ours are marked with an arrow.
-pub(crate) fn table(group: &Group, rows: &[Row]) -> String {
+/// One group's rows, which come sorted, in aligned columns; ours are marked with an arrow. Peers that are not
+/// there stand at the foot.
+pub(crate) fn table(group: &Group, rows: &[Row], absent: &[Absent]) -> String {
     let rounds = rows.first().map_or(0, |row| row.rounds);
     let better = better_word(group.better);
     let mut text = String::new();
     put(&mut text, format_args!("{}: {}\n", group.name, group.question));
+    let beside = rows.first().map_or(&[][..], |row| &row.beside);
+    let names: String = beside.iter().map(|(name, _)| format!(" {name:>9}")).collect();
     put(
         &mut text,
         format_args!(
-            "  {:24} {:>9} {:>9} {:>9} {:>7} {:>6}   {}, {better} is better, {rounds} rounds\n",
+            "  {:24} {:>9} {:>9} {:>9} {:>7} {:>6}{names}   {}, {better} is better, {rounds} rounds\n",
             "", "median", "min", "max", "spread", "ratio", group.unit
         ),
     );
@@ -38,15 +41,25 @@ pub(crate) fn table(group: &Group, rows: &[Row]) -> String {
         let mark = if is_ours(row.peer) { '>' } else { ' ' };
         let ratio = ratio_to_ours(row, rows).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
         let spread = 100.0 * (row.max - row.min) / row.median;
+        let [median, min, max] = [row.median, row.min, row.max].map(shown);
+        let beside: String = row.beside.iter().map(|(_, figure)| format!(" {:>9}", shown(*figure))).collect();
         put(
             &mut text,
             format_args!(
-                "{mark} {:24} {:9.2} {:9.2} {:9.2} {spread:6.0}% {ratio:>6}\n",
-                row.peer, row.median, row.min, row.max
+                "{mark} {:24} {median:>9} {min:>9} {max:>9} {spread:6.0}% {ratio:>6}{beside}\n",
+                row.peer
             ),
         );
     }
+    for Absent { peer, reason } in absent {
+        put(&mut text, format_args!("  {peer:24} not measured: {reason}\n"));
+    }
     text
+}
+
+/// Two decimals, unless the figure is so large that they would break the column and mean nothing.
+fn shown(figure: f64) -> String {
+    if figure < 100_000.0 { format!("{figure:.2}") } else { format!("{figure:.0}") }
 }
 
 /// All rows as a JSON array.
@@ -56,7 +69,7 @@ pub(crate) fn json(rows: &[Row]) -> String {
 }
 
 fn object(row: &Row) -> Value {
-    json!({
+    let mut object = json!({
         "group": row.group,
         "peer": row.peer,
         "unit": row.unit,
@@ -65,7 +78,11 @@ fn object(row: &Row) -> Value {
         "min": rounded(row.min),
         "max": rounded(row.max),
         "rounds": row.rounds,
-    })
+    });
+    for (name, figure) in &row.beside {
+        object[*name] = rounded(*figure).into();
+    }
+    object
 }
 
 /// A picosecond is finer than any of the clocks, and shorter to read than sixteen digits.
@@ -100,6 +117,7 @@ mod tests {
             min: median - 1.0,
             max: median + 2.0,
             rounds: 9,
+            beside: Vec::new(),
         };
         vec![row("~rtrb", 5.0), row("millpond", 10.00049), row("kanal", 20.0)]
     }
@@ -135,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_table_marks_our_row_and_aligns_its_columns() {
-        let text = table(&group(), &rows());
+        let text = table(&group(), &rows(), &[]);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0], "ring-1: what does it cost?");
         assert!(lines[1].ends_with("ns/item, lower is better, 9 rounds"));
@@ -143,6 +161,25 @@ mod tests {
         assert!(lines[3].starts_with("> millpond"));
         assert!(lines[4].ends_with(" 2.00"));
         assert!(lines[2..].iter().all(|line| line.len() == lines[2].len()), "{text}");
+    }
+
+    #[test]
+    fn what_stands_beside_the_figure_gets_a_column_and_a_field() {
+        let mut rows = rows();
+        rows.iter_mut().for_each(|row| row.beside = vec![("p99 µs", row.median * 100_000.0)]);
+        let text = table(&group(), &rows, &[]);
+        let lines: Vec<_> = text.lines().collect();
+        assert!(lines[1].contains("  ratio    p99 µs   ns/item"), "{text}");
+        assert!(lines[2].ends_with("   500000") && lines[4].ends_with("  2000000"), "{text}");
+        let parsed: Value = serde_json::from_str(&json(&rows)).unwrap();
+        assert_eq!(parsed[0]["p99 µs"], 500_000.0);
+    }
+
+    #[test]
+    fn a_peer_that_is_not_there_is_named_with_the_reason() {
+        let absent = Absent { peer: "far", reason: "no such program".to_owned() };
+        let text = table(&group(), &rows(), &[absent]);
+        assert_eq!(text.lines().last(), Some("  far                      not measured: no such program"));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! would hold (a clone of a sender, a worker, a stealer), and the measured loops in `groups/` are compiled afresh
 //! for each of them, with nothing between the loop and the call.
 //!
-//! Not here: what is asked of a pool (`pools.rs`), the loops (`groups/`).
+//! Not here: what is asked of a pool (`pools.rs`) and of a task server (`tasks/mod.rs`), the loops (`groups/`).
 
 pub(crate) mod channel_pools;
 pub(crate) mod channels;
@@ -17,6 +17,7 @@ pub(crate) mod millpond;
 pub(crate) mod millpond_pool;
 pub(crate) mod pools;
 pub(crate) mod queues;
+pub(crate) mod tasks;
 pub(crate) mod thread_pools;
 
 use std::ops::Range;

@@ -17,6 +17,7 @@ mod random;
 mod round_robin;
 mod weighted;
 
+mod blocks;
 mod draw;
 mod roster;
 mod scan;

@@ -46,19 +46,19 @@ pub const STRATEGIES: &[Strategy] = &[
     Strategy {
         name: LeastUsed::NAME,
         about: "the worker that has been given the fewest tasks",
-        cost: "O(n)",
+        cost: "O(n); above 256 workers O(n / 64), and 64 for each that changed",
         make: |_| Box::new(LeastUsed::new()),
     },
     Strategy {
         name: LeastBusy::NAME,
         about: "the worker with the fewest tasks running and waiting",
-        cost: "O(n), up to the first with none",
+        cost: "O(n), up to the first with none; above 256 workers O(n / 64), and 64 for each that changed",
         make: |_| Box::new(LeastBusy::new()),
     },
     Strategy {
         name: LeastUtilised::NAME,
         about: "the worker that was busy for the smallest share of the last while",
-        cost: "O(n)",
+        cost: "O(n); above 256 workers O(n / 64), and 64 for each that changed",
         make: |_| Box::new(LeastUtilised::new()),
     },
     Strategy {
@@ -76,7 +76,7 @@ pub const STRATEGIES: &[Strategy] = &[
     Strategy {
         name: FairShare::NAME,
         about: "the worker that has had the least run time lately, counting what waits for it",
-        cost: "O(n)",
+        cost: "O(n); above 256 workers O(n / 64), and 64 for each that changed; O(n) when time fades",
         make: |_| Box::new(FairShare::new()),
     },
     Strategy {

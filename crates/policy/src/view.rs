@@ -5,9 +5,15 @@
 //! ([`Columns`]). [`Views::row`] puts the facts of one worker together for those who want them all.
 //!
 //! Times are plain numbers of nanoseconds here, since the columns are also filled from JavaScript.
+//!
+//! Not here: what has changed since a strategy last looked (`view/changes.rs`).
+
+mod changes;
+
+pub(crate) use changes::{BLOCK, Seen, places_of};
 
 use crate::Moment;
-use alloc::vec::Vec;
+use changes::{Changes, Column};
 use core::fmt;
 
 /// Where a worker is in its life.
@@ -117,18 +123,20 @@ impl Columns {
 /// The picture of all workers.
 #[derive(Clone, Debug, Default)]
 pub struct Views {
-    ids: Vec<u32>,
-    states: Vec<WorkerState>,
-    running: Vec<u32>,
-    queued: Vec<u32>,
+    ids: Column<u32>,
+    states: Column<WorkerState>,
+    running: Column<u32>,
+    queued: Column<u32>,
     /// `running` and `queued` together, which is what most strategies ask for.
-    load: Vec<u32>,
-    completed: Vec<u64>,
-    run_total_ns: Vec<u64>,
-    run_mean_ns: Vec<u64>,
-    utilisation: Vec<u16>,
-    weights: Vec<u32>,
-    idle_since: Vec<Moment>,
+    load: Column<u32>,
+    completed: Column<u64>,
+    run_total_ns: Column<u64>,
+    run_mean_ns: Column<u64>,
+    utilisation: Column<u16>,
+    weights: Column<u32>,
+    idle_since: Column<Moment>,
+    /// Told before any of the columns changes.
+    changes: Changes,
 }
 
 impl Views {
@@ -152,31 +160,35 @@ impl Views {
         self.utilisation.reserve(workers);
         self.weights.reserve(workers);
         self.idle_since.reserve(workers);
+        self.changes.reserve(self.len().saturating_add(workers));
     }
 
     /// How many workers there are, in whatever state.
+    #[inline]
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
     /// Whether there are none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
     /// Adds a worker at the end.
     pub fn push(&mut self, worker: WorkerView) {
-        self.ids.push(worker.id);
-        self.states.push(worker.state);
-        self.running.push(worker.running);
-        self.queued.push(worker.queued);
-        self.load.push(worker.running.saturating_add(worker.queued));
-        self.completed.push(worker.completed);
-        self.run_total_ns.push(worker.run_total_ns);
-        self.run_mean_ns.push(worker.run_mean_ns);
-        self.utilisation.push(worker.utilisation);
-        self.weights.push(worker.weight);
-        self.idle_since.push(worker.idle_since);
+        let end = self.changes.new_row(self.len());
+        self.ids.push(end, worker.id);
+        self.states.push(end, worker.state);
+        self.running.push(end, worker.running);
+        self.queued.push(end, worker.queued);
+        self.load.push(end, worker.running.saturating_add(worker.queued));
+        self.completed.push(end, worker.completed);
+        self.run_total_ns.push(end, worker.run_total_ns);
+        self.run_mean_ns.push(end, worker.run_mean_ns);
+        self.utilisation.push(end, worker.utilisation);
+        self.weights.push(end, worker.weight);
+        self.idle_since.push(end, worker.idle_since);
     }
 
     /// Takes the last worker away.
@@ -189,17 +201,18 @@ impl Views {
 
     /// Takes all but the first `workers` away.
     pub fn truncate(&mut self, workers: usize) {
-        self.ids.truncate(workers);
-        self.states.truncate(workers);
-        self.running.truncate(workers);
-        self.queued.truncate(workers);
-        self.load.truncate(workers);
-        self.completed.truncate(workers);
-        self.run_total_ns.truncate(workers);
-        self.run_mean_ns.truncate(workers);
-        self.utilisation.truncate(workers);
-        self.weights.truncate(workers);
-        self.idle_since.truncate(workers);
+        let end = self.changes.no_rows_from(workers.min(self.len()));
+        self.ids.truncate(end);
+        self.states.truncate(end);
+        self.running.truncate(end);
+        self.queued.truncate(end);
+        self.load.truncate(end);
+        self.completed.truncate(end);
+        self.run_total_ns.truncate(end);
+        self.run_mean_ns.truncate(end);
+        self.utilisation.truncate(end);
+        self.weights.truncate(end);
+        self.idle_since.truncate(end);
     }
 
     /// All that is known of the worker at `at`. Panics beyond the end.
@@ -224,91 +237,140 @@ impl Views {
     }
 
     /// The numbers of the workers.
+    #[inline]
     pub fn ids(&self) -> &[u32] {
         &self.ids
     }
 
     /// Their states.
+    #[inline]
     pub fn states(&self) -> &[WorkerState] {
         &self.states
     }
 
     /// How many tasks run at and wait for each.
+    #[inline]
     pub fn load(&self) -> &[u32] {
         &self.load
     }
 
     /// How many tasks wait for each.
+    #[inline]
     pub fn queued(&self) -> &[u32] {
         &self.queued
     }
 
     /// How many tasks each has run to their end.
+    #[inline]
     pub fn completed(&self) -> &[u64] {
         &self.completed
     }
 
     /// How long each has run tasks, in nanoseconds.
+    #[inline]
     pub fn run_total_ns(&self) -> &[u64] {
         &self.run_total_ns
     }
 
     /// How long the tasks of each take, in nanoseconds.
+    #[inline]
     pub fn run_mean_ns(&self) -> &[u64] {
         &self.run_mean_ns
     }
 
     /// How busy each was, of 10 000.
+    #[inline]
     pub fn utilisation(&self) -> &[u16] {
         &self.utilisation
     }
 
     /// How much each can do, as it was told.
+    #[inline]
     pub fn weights(&self) -> &[u32] {
         &self.weights
     }
 
     /// Whether the worker at `at` may be given a task.
+    #[inline]
     pub fn takes_tasks(&self, at: usize) -> bool {
         self.states[at].takes_tasks()
     }
 
     /// Says where a worker is in its life.
+    #[inline]
     pub fn set_state(&mut self, at: usize, state: WorkerState) {
-        self.states[at] = state;
+        self.states.set(self.changes.row(at), state);
     }
 
     /// Says how many tasks run at and wait for a worker.
+    #[inline]
     pub fn set_load(&mut self, at: usize, running: u32, queued: u32) {
-        self.running[at] = running;
-        self.queued[at] = queued;
-        self.load[at] = running.saturating_add(queued);
+        let place = self.changes.row(at);
+        self.running.set(place, running);
+        self.queued.set(place, queued);
+        self.load.set(place, running.saturating_add(queued));
     }
 
     /// Says how many tasks a worker has run to their end.
+    #[inline]
     pub fn set_completed(&mut self, at: usize, completed: u64) {
-        self.completed[at] = completed;
+        self.completed.set(self.changes.row(at), completed);
     }
 
     /// Says how long a worker's tasks take, all together and each.
+    #[inline]
     pub fn set_run_time(&mut self, at: usize, total_ns: u64, mean_ns: u64) {
-        self.run_total_ns[at] = total_ns;
-        self.run_mean_ns[at] = mean_ns;
+        let place = self.changes.row(at);
+        self.run_total_ns.set(place, total_ns);
+        self.run_mean_ns.set(place, mean_ns);
     }
 
     /// Says how busy a worker was, of 10 000.
+    #[inline]
     pub fn set_utilisation(&mut self, at: usize, utilisation: u16) {
-        self.utilisation[at] = utilisation;
+        self.utilisation.set(self.changes.row(at), utilisation);
     }
 
     /// Says how much a worker can do; 0: that is to be measured.
+    #[inline]
     pub fn set_weight(&mut self, at: usize, weight: u32) {
-        self.weights[at] = weight;
+        self.weights.set(self.changes.row(at), weight);
     }
 
     /// Says since when a worker has had nothing to do.
+    #[inline]
     pub fn set_idle_since(&mut self, at: usize, since: Moment) {
-        self.idle_since[at] = since;
+        self.idle_since.set(self.changes.row(at), since);
+    }
+
+    /// Whether it is noted what changes, which is so for all but small pictures.
+    pub(crate) fn notes_changes(&self) -> bool {
+        self.changes.are_noted()
+    }
+
+    /// Whether it is known that nobody has come or gone since `seen`.
+    pub(crate) fn is_crew_of(&self, seen: &Seen) -> bool {
+        self.changes.is_crew_of(seen)
+    }
+
+    /// The blocks in which anything may have changed since `seen`, some perhaps several times; see
+    /// [`places_of`]. `None` if everything may have: another picture was seen, workers have come or gone,
+    /// too much has changed, or changes are not noted.
+    pub(crate) fn changed_since(&self, seen: &Seen) -> Option<impl Iterator<Item = usize> + use<'_>> {
+        self.changes.since(seen)
+    }
+
+    /// Everything has been seen as it is now.
+    pub(crate) fn see(&self, seen: &mut Seen) {
+        self.changes.see(seen);
+    }
+
+    /// The same picture, of which nobody can know what has changed.
+    #[cfg(test)]
+    pub(crate) fn unnoted(&self) -> Self {
+        let mut copy = self.clone();
+        copy.changes.forget();
+        copy
     }
 }
 

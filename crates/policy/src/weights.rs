@@ -74,7 +74,7 @@ impl Weights {
     /// Measures everybody again, if that is due or somebody has come or gone. Goes through all workers, so it
     /// is done once a round and not for every task.
     pub fn measure(&mut self, workers: &Views, now: Moment) {
-        let has_changed = self.measured.align(workers.ids(), 0);
+        let has_changed = self.measured.align(workers, 0);
         if !has_changed && now.since(self.measured_at) < MEASURE_EVERY {
             return;
         }

@@ -131,6 +131,46 @@ fn whoever_is_chosen_takes_tasks_and_somebody_is_if_anybody_does_without_allocat
 }
 
 #[test]
+fn a_large_crew_that_changes_is_chosen_from_without_allocating() {
+    let mut chance = Chance::seeded();
+    for (known, is_told) in STRATEGIES.iter().flat_map(|known| [(known, true), (known, false)]) {
+        let mut strategy = by_name(known.name, 3).expect("a known strategy");
+        let mut workers = ready(1_000);
+        if is_told {
+            announce(strategy.as_mut(), &workers);
+        }
+        for step in 0..2_000_u64 {
+            let (at, row) = (chance.below(1_000) as usize, chance.worker(0));
+            workers.set_run_time(at, row.run_total_ns, row.run_mean_ns);
+            workers.set_load(at, row.running, row.queued);
+            if step % 100 == 0 {
+                // From now on another picture is shown, which looks the same.
+                workers = workers.clone();
+            }
+            let now = Moment::from_nanos(step * 100_000);
+            let mut choice = None;
+            let memory = allocation_counter::measure(|| {
+                choice = strategy.choose(&workers, &TaskView::default(), now);
+            });
+            assert_eq!(memory.count_total, 0, "{} allocates", known.name);
+            let at = choice.expect("all are ready").at;
+            workers.set_load(at, 1, workers.load()[at]);
+        }
+    }
+}
+
+#[test]
+fn a_picture_with_room_grows_without_allocating() {
+    let mut workers = Views::with_capacity(1_000);
+    let memory = allocation_counter::measure(|| {
+        for id in 0..1_000 {
+            workers.push(WorkerView { id, ..WorkerView::default() });
+        }
+    });
+    assert_eq!((workers.len(), memory.count_total), (1_000, 0));
+}
+
+#[test]
 fn the_same_seed_and_pictures_give_the_same_choices() {
     let mut chance = Chance::seeded();
     let mut workers = Views::default();

@@ -92,8 +92,10 @@ impl ServiceHandle {
                 admitted.map_err(|failure| refuse(failure).with_patience(shared))
             }
             KeyAnswer::Same(earlier) => {
+                // While the keys are still locked, or the task might be withdrawn in between.
+                let task = shared.list.get(&earlier).ok_or_else(|| gone(&earlier));
                 drop(keys);
-                self.come_again(&earlier, parts.how).map_err(refuse)
+                task.and_then(|task| come_again(task, parts.how)).map_err(refuse)
             }
             KeyAnswer::Other(earlier) => {
                 let message = format!(
@@ -121,13 +123,12 @@ impl ServiceHandle {
             }
         }
     }
+}
 
-    /// The same request as before: whoever asks is given the task it became.
-    fn come_again(&self, id: &TaskId, how: Submit) -> Result<Accepted, TaskFailure> {
-        let task = self.shared.list.get(id).ok_or_else(|| gone(id))?;
-        let watching = how.reader.map(|reader| task.watch(reader)).transpose()?;
-        Ok(Accepted { task, watching, is_new: false })
-    }
+/// The same request as before: whoever asks is given the task it became.
+fn come_again(task: Arc<Task>, how: Submit) -> Result<Accepted, TaskFailure> {
+    let watching = how.reader.map(|reader| task.watch(reader)).transpose()?;
+    Ok(Accepted { task, watching, is_new: false })
 }
 
 impl Refused {

@@ -11,17 +11,21 @@
 //!
 //! The run time is read off the worker's total, so nobody need report every task. What was not watched is
 //! taken to have passed evenly since the last look. A worker that begins to take tasks starts level with the
-//! one that has had least, and not with nothing, or it would get everything until it has caught up. Every
-//! worker is looked at; equals take turns.
+//! one that has had least, and not with nothing, or it would get everything until it has caught up.
+//!
+//! Every worker is compared; of a large crew only those that may have changed are looked at (`blocks.rs`),
+//! and everybody when time has faded or another run time is usual. Equals take turns.
 
+use super::blocks::Blocks;
 use super::roster::Roster;
-use super::scan::{Smallest, round_from};
+use super::scan::{Smallest, split};
 use super::{Choice, Choose, Reason};
 use crate::decay::Fading;
 use crate::view::{Columns, TaskView, Views, WorkerView};
 use crate::{BadSetting, Moment};
 use alloc::format;
 use alloc::string::ToString;
+use core::ops::Range;
 use core::time::Duration;
 
 const HALF_LIFE_MIN: Duration = Duration::from_millis(1);
@@ -48,6 +52,15 @@ pub struct FairShare {
     /// they have doubled: the tasks that end first are the short ones, so what is known at first is too
     /// little, and soon less so.
     choices_since_known: u32,
+    blocks: Blocks<u64, Basis>,
+}
+
+/// What it takes, besides the picture, to say how much work a worker has had and has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Basis {
+    /// Of the tallies.
+    revision: u64,
+    usual_ns: u64,
 }
 
 /// The time a worker has had, and its total when that was added up.
@@ -93,6 +106,7 @@ impl FairShare {
             tallied: Moment::ZERO,
             usual_ns: None,
             choices_since_known: 0,
+            blocks: Blocks::new(),
         }
     }
 
@@ -136,12 +150,12 @@ impl FairShare {
         let totals = workers.run_total_ns();
         let crew = self.tallies.crew(workers.states());
         let least = crew.map(|(at, tally)| tally.had_by(totals[at])).min().unwrap_or(0);
-        self.tallies.settle(workers.states(), |at| Tally::new(least, totals[at]));
+        self.tallies.settle(workers, |at| Tally::new(least, totals[at]));
     }
 
     /// Brings what is known of the workers up to date.
     fn prepare(&mut self, workers: &Views, now: Moment) {
-        self.tallies.align(workers.ids(), Tally::new(0, 0));
+        self.tallies.align(workers, Tally::new(0, 0));
         if now.since(self.tallied) >= self.half_life / FADINGS_PER_HALF_LIFE {
             self.tally(workers, now);
         } else {
@@ -152,7 +166,7 @@ impl FairShare {
             }
         }
         // Last, since a newcomer is to be level with what is left and not with what has faded by now.
-        if !self.tallies.is_settled(workers.states()) {
+        if !self.tallies.is_settled(workers) {
             self.level(workers);
         }
     }
@@ -184,49 +198,43 @@ impl Choose for FairShare {
         self.prepare(workers, now);
         let (totals, tallies) = (workers.run_total_ns(), self.tallies.notes());
         let usual_ns = self.usual_ns.unwrap_or(task.expected_ns).max(1);
-        let mut everybody = 0_u64;
+        let waiting = |places: Range<usize>| {
+            let columns = workers.run_mean_ns()[places.clone()].iter().zip(&workers.load()[places]);
+            columns.map(|(mean_ns, load)| waiting_ns(*mean_ns, usual_ns, *load))
+        };
+        let look = |search: &mut Smallest<'_, u64>, places| {
+            let (noted, others) = split(places, tallies.len());
+            let tallies = tallies.get(noted.clone()).unwrap_or_default().iter();
+            let had = tallies.zip(&totals[noted.clone()]).map(|(tally, total)| tally.had_by(*total));
+            let work = waiting(noted.clone()).zip(had).map(|(waits, had)| waits.wrapping_add(had));
+            search.look_and_add(noted, work);
+            // Workers beyond the tallies were not announced: only what waits for them is known.
+            search.look(others.clone(), waiting(others));
+        };
         let start = super::within(self.next, workers.len());
-        let mut search = Smallest::among(workers.states());
-        for places in round_from(start, workers.len(), tallies.len()) {
-            let outstanding =
-                workers.run_mean_ns()[places.clone()].iter().zip(&workers.load()[places.clone()]);
-            let outstanding = outstanding.map(|(mean_ns, load)| waiting_ns(*mean_ns, usual_ns, *load));
-            match tallies.get(places.clone()) {
-                Some(tallies) => {
-                    let had = tallies
-                        .iter()
-                        .zip(&totals[places.clone()])
-                        .map(|(tally, total)| tally.had_by(*total));
-                    let work = outstanding.zip(had).map(|(waits, had)| {
-                        let work = waits.wrapping_add(had);
-                        everybody = everybody.wrapping_add(work);
-                        work
-                    });
-                    search.look(places, work);
-                }
-                // Workers beyond the tallies were not announced: only what waits for them is known.
-                None => search.look(places, outstanding),
-            }
-        }
-        let (at, least) = search.found(start)?;
-        self.next = at + 1;
-        let share =
-            (u128::from(least.min(WORK_MAX)) * 10_000).checked_div(u128::from(everybody)).unwrap_or(0);
+        let basis = Basis { revision: self.tallies.revision(), usual_ns };
+        let found = self.blocks.find(workers, start, basis, look)?;
+        self.next = found.at + 1;
+        let (least, everybody) = (u128::from(found.key.min(WORK_MAX)), u128::from(found.sum));
+        let share = (least * 10_000).checked_div(everybody).unwrap_or(0);
         let reason = Reason::SmallestShare { share: share.min(10_000) as u16 };
-        Some(Choice { at, worker: workers.ids()[at], reason })
+        Some(Choice { at: found.at, worker: workers.ids()[found.at], reason })
     }
 
     fn worker_added(&mut self, _worker: &WorkerView, _now: Moment) {
         self.tallies.expect_one();
+        self.blocks.expect_one();
     }
 
     fn worker_removed(&mut self, worker: u32) {
         self.tallies.forget(worker);
+        self.blocks.forget_one();
     }
 
     fn reset(&mut self) {
         self.next = 0;
         self.tallies.clear();
+        self.blocks.clear();
         self.tallied = Moment::ZERO;
         self.usual_ns = None;
         self.choices_since_known = 0;
@@ -236,6 +244,7 @@ impl Choose for FairShare {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::WorkerState;
 
     #[test]
     fn a_half_life_that_cannot_work_is_refused_with_what_is_allowed() {
@@ -249,5 +258,17 @@ mod tests {
         }
         let error = FairShare::with_half_life(Duration::ZERO).expect_err("refused").to_string();
         assert_eq!(error, "fair_share.half_life: expected 1 ms to 1 day, got 0ns");
+    }
+
+    #[test]
+    fn of_workers_that_were_not_announced_no_share_is_known() {
+        let mut workers = Views::default();
+        for id in 0..2 {
+            let state = WorkerState::Busy;
+            workers.push(WorkerView { id, state, running: 1, run_mean_ns: 1_000, ..WorkerView::default() });
+        }
+        let choice = FairShare::new().choose(&workers, &TaskView::default(), Moment::ZERO);
+        let reason = choice.expect("both take tasks").reason;
+        assert_eq!(reason, Reason::SmallestShare { share: 0 });
     }
 }

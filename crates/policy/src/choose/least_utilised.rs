@@ -5,12 +5,15 @@
 //! [`UTILISATION_PER_TASK`] more. A task that has ended is part of the figure and counts no longer.
 //!
 //! To count the tasks given since the figure last moved would not do: a pool that works it out anew for
-//! every task moves it every time. Every worker is looked at. Equals take turns.
+//! every task moves it every time. Every worker is compared; of a large crew only those that may have changed
+//! are looked at (`blocks.rs`). Equals take turns.
 
-use super::scan::{Smallest, round_from};
+use super::blocks::Blocks;
+use super::scan::Smallest;
 use super::{Choice, Choose, Reason};
 use crate::Moment;
-use crate::view::{Columns, TaskView, Views};
+use crate::view::{Columns, TaskView, Views, WorkerView};
+use core::ops::Range;
 
 /// By how much a task under way raises a worker's utilisation, of 10 000: one per cent.
 pub const UTILISATION_PER_TASK: u16 = 100;
@@ -19,6 +22,7 @@ pub const UTILISATION_PER_TASK: u16 = 100;
 #[derive(Clone, Debug, Default)]
 pub struct LeastUtilised {
     next: usize,
+    blocks: Blocks<u64, ()>,
 }
 
 impl LeastUtilised {
@@ -27,7 +31,7 @@ impl LeastUtilised {
 
     /// Begins with the first of equals.
     pub const fn new() -> Self {
-        Self { next: 0 }
+        Self { next: 0, blocks: Blocks::new() }
     }
 }
 
@@ -47,19 +51,27 @@ impl Choose for LeastUtilised {
 
     fn choose(&mut self, workers: &Views, _task: &TaskView, _now: Moment) -> Option<Choice> {
         let (utilisation, load) = (workers.utilisation(), workers.load());
-        let start = super::within(self.next, workers.len());
-        let mut search = Smallest::among(workers.states());
-        for places in round_from(start, workers.len(), workers.len()) {
+        let look = |search: &mut Smallest<'_, u64>, places: Range<usize>| {
             let columns = utilisation[places.clone()].iter().zip(&load[places.clone()]);
             search.look(places, columns.map(|(utilisation, load)| expected(*utilisation, *load)));
-        }
-        let (at, _) = search.found(start)?;
+        };
+        let start = super::within(self.next, workers.len());
+        let at = self.blocks.find(workers, start, (), look)?.at;
         self.next = at + 1;
         let reason = Reason::LeastUtilised { utilisation: utilisation[at], load: load[at] };
         Some(Choice { at, worker: workers.ids()[at], reason })
     }
 
+    fn worker_added(&mut self, _worker: &WorkerView, _now: Moment) {
+        self.blocks.expect_one();
+    }
+
+    fn worker_removed(&mut self, _worker: u32) {
+        self.blocks.forget_one();
+    }
+
     fn reset(&mut self) {
         self.next = 0;
+        self.blocks.clear();
     }
 }

@@ -1,12 +1,12 @@
 //! How a strategy goes through the columns: the first worker that takes tasks, and the smallest key among
 //! those.
 //!
-//! Both begin at a place of the caller's choice and go once round, so that equals take turns. States are a
+//! Both begin at a place of the caller's choice, so that equals take turns. States are a
 //! byte each and are looked at in chunks without a branch for each worker, which the compiler turns into
 //! vector instructions. Keys are mostly 64 bits wide, for which common machines have no vector comparison:
 //! there a branch that is seldom taken is faster, and needs nothing written down.
 //!
-//! Not here: which keys, and where to begin (the strategies).
+//! Not here: which keys, and where to begin (the strategies); what need not be looked at again (`blocks.rs`).
 
 use crate::view::WorkerState;
 use core::ops::Range;
@@ -80,31 +80,25 @@ pub(super) fn nth_taking(states: &[WorkerState], rank: usize) -> Option<usize> {
     None
 }
 
-/// The places from `start` once round, in stretches that lie wholly before `cut` or wholly behind it.
-pub(super) fn round_from(start: usize, len: usize, cut: usize) -> [Range<usize>; 4] {
-    let (start, cut) = (start.min(len), cut.min(len));
-    let middle = start.max(cut);
-    let early = start.min(cut);
-    [start..middle, middle..len, 0..early, early..start]
-}
-
 /// The search for the smallest key among the workers that take tasks; of equals it finds the one it sees
 /// first.
 pub(super) struct Smallest<'a, K> {
     states: &'a [WorkerState],
     best: K,
     at: Option<usize>,
+    sum: u64,
 }
 
 impl<'a, K: Key> Smallest<'a, K> {
     pub(super) fn among(states: &'a [WorkerState]) -> Self {
-        Self { states, best: K::HIGHEST, at: None }
+        Self { states, best: K::HIGHEST, at: None, sum: 0 }
     }
 
     /// Looks at some workers and their keys. Does nothing once a worker with the lowest key there can be is
     /// found.
+    #[inline]
     pub(super) fn look(&mut self, places: Range<usize>, keys: impl Iterator<Item = K>) {
-        if self.best == K::LOWEST {
+        if self.is_over() {
             return;
         }
         let (mut best, mut found) = (self.best, None);
@@ -120,12 +114,61 @@ impl<'a, K: Key> Smallest<'a, K> {
         self.at = found.or(self.at);
     }
 
+    /// Somebody else has searched some workers, and found this one.
+    pub(super) fn meet(&mut self, at: Option<usize>, key: K) {
+        if key < self.best {
+            (self.best, self.at) = (key, at);
+        }
+    }
+
+    /// Whether a worker with the lowest key there can be is found.
+    pub(super) fn is_over(&self) -> bool {
+        self.best == K::LOWEST
+    }
+
+    /// Whom it has found so far: where that worker stands, and its key, which is the highest if there is
+    /// none.
+    pub(super) fn so_far(&self) -> (Option<usize>, K) {
+        (self.at, self.best)
+    }
+
+    /// What was added up, around the end of the numbers if need be.
+    pub(super) fn sum(&self) -> u64 {
+        self.sum
+    }
+
     /// Where the worker stands, and its key. `start` is where the search began.
     pub(super) fn found(self, start: usize) -> Option<(usize, K)> {
         // No key is smaller than the highest, not even that of a worker which takes tasks.
         let at = self.at.or_else(|| first_taking(self.states, start))?;
         Some((at, self.best))
     }
+}
+
+impl Smallest<'_, u64> {
+    /// Looks as [`look`](Self::look) does, and adds up the keys of all it sees, of those too that take no
+    /// tasks.
+    #[inline]
+    pub(super) fn look_and_add(&mut self, places: Range<usize>, keys: impl Iterator<Item = u64>) {
+        let mut sum = self.sum;
+        #[expect(
+            clippy::manual_inspect,
+            reason = "of `inspect` no side-by-side loop is made, which costs up to a fifth"
+        )]
+        let added = keys.map(|key| {
+            sum = sum.wrapping_add(key);
+            key
+        });
+        self.look(places, added);
+        self.sum = sum;
+    }
+}
+
+/// Some places, in those before `cut` and those from there on. If there are none before it, the first range
+/// is empty and lies behind `cut`.
+pub(super) fn split(places: Range<usize>, cut: usize) -> (Range<usize>, Range<usize>) {
+    let cut = cut.clamp(places.start, places.end);
+    (places.start..cut, cut..places.end)
 }
 
 #[cfg(test)]
@@ -136,7 +179,8 @@ mod tests {
 
     fn smallest(states: &[WorkerState], keys: &[u32], start: usize) -> Option<(usize, u32)> {
         let mut search = Smallest::among(states);
-        for places in round_from(start, states.len(), states.len() / 3) {
+        let start = start.min(states.len());
+        for places in [start..states.len(), 0..start] {
             search.look(places.clone(), keys[places].iter().copied());
         }
         search.found(start)
