@@ -469,8 +469,11 @@ fn a_cancel_that_races_with_a_refusal_leaves_nothing_behind() {
     mill.settle();
 }
 
-/// The order in which calls of `note` ran: what their argument `name` says.
-fn noting(config: ServiceConfig) -> (Mill, Arc<Mutex<Vec<(String, Instant)>>>) {
+/// What the argument `name` of calls said, and when they ran.
+type Notes = Arc<Mutex<Vec<(String, Instant)>>>;
+
+/// The order in which calls of `note` ran.
+fn noting(config: ServiceConfig) -> (Mill, Notes) {
     let order = Arc::new(Mutex::new(Vec::new()));
     let of_handler = Arc::clone(&order);
     let note = move |call: &Call| {

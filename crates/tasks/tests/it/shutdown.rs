@@ -288,7 +288,7 @@ fn submit_while(mill: &Mill, end: impl FnOnce()) -> Harvest {
                 _ => r#"{"handler":"echo"}"#,
             };
             let reader = Some(scribe.reader(number as u64, Wants::Result));
-            match mill.handle.submit(request.as_bytes(), Submit { reader, keep: number % 2 == 0 }) {
+            match mill.handle.submit(request.as_bytes(), Submit { reader, keep: number.is_multiple_of(2) }) {
                 Ok(one) => {
                     let tally = tally.clone();
                     one.task.on_end(move |_, _| tally.add(number));

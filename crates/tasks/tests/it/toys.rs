@@ -5,6 +5,7 @@
 //! here depends on how fast the machine is.
 
 use millpond::{BackPressure, PoolConfig};
+use millpond_tasks::config::RetrySettings;
 use millpond_tasks::{
     Accepted, Call, ErrorCode, Handler, Outcome, Reader, Refused, Registry, Said, Service, ServiceConfig,
     ServiceHandle, StreamEvent, Submit, Symbols, Task, TaskFailure, TaskId, Wants, Watch, Watching, function,
@@ -34,17 +35,17 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// One worker, few places, no policy but refusal, quick retries.
 pub(crate) fn small() -> ServiceConfig {
-    let mut config = ServiceConfig::default();
-    config.pool = PoolConfig {
-        workers: 1,
-        queue_capacity: 64,
-        spin: Duration::ZERO,
-        back_pressure: BackPressure::Reject,
-        ..PoolConfig::default()
-    };
-    config.retry.backoff_min = Duration::from_millis(1);
-    config.retry.backoff_max = Duration::from_millis(2);
-    config
+    ServiceConfig {
+        pool: PoolConfig {
+            workers: 1,
+            queue_capacity: 64,
+            spin: Duration::ZERO,
+            back_pressure: BackPressure::Reject,
+            ..PoolConfig::default()
+        },
+        retry: RetrySettings { backoff_min: Duration::from_millis(1), backoff_max: Duration::from_millis(2) },
+        ..ServiceConfig::default()
+    }
 }
 
 /// A text that is JSON.
