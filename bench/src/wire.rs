@@ -1,7 +1,8 @@
 //! A socket with room on both sides: many requests leave by one write, many answers come by one read.
 //!
-//! Every peer is spoken to through this one, so that none has a better client than another. A wait has a
-//! limit, since a server that loses a task would otherwise hang the bench.
+//! Every peer is spoken to through this one, so that none has a better client than another; our own server
+//! has a client of the same kind, `millpond_local::Client`. A wait has a limit, since a server that loses a
+//! task would otherwise hang the bench.
 //!
 //! Not here: what the bytes mean (`peers/tasks/`).
 

@@ -204,6 +204,8 @@ impl Task {
             waiting: 0,
         };
         if let Some(reader) = reader {
+            // Hardly any task has more readers than whoever submitted it.
+            state.readers.reserve_exact(1);
             state.owner = Some(state.add_reader(reader));
         }
         Self {

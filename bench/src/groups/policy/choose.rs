@@ -33,22 +33,22 @@ const WARM_UP: u64 = 100;
 /// How many workers a strategy looks at for one choice.
 #[derive(Clone, Copy)]
 enum Looks {
-    AtFew,
-    AtChanged,
-    AtAll,
+    Few,
+    Changed,
+    All,
 }
 
 /// Peer, strategy, and how many workers it looks at.
 const ROWS: [(&str, &str, Looks); 9] = [
-    ("millpond", "round-robin", Looks::AtFew),
-    ("millpond least-used", "least-used", Looks::AtChanged),
-    ("millpond least-busy", "least-busy", Looks::AtChanged),
-    ("millpond least-utilised", "least-utilised", Looks::AtChanged),
-    ("millpond weighted", "weighted-round-robin", Looks::AtFew),
-    ("millpond interleaved", "interleaved-weighted", Looks::AtFew),
-    ("millpond fair-share", "fair-share", Looks::AtChanged),
-    ("millpond power-of-two", "power-of-two", Looks::AtFew),
-    ("millpond random", "random", Looks::AtFew),
+    ("millpond", "round-robin", Looks::Few),
+    ("millpond least-used", "least-used", Looks::Changed),
+    ("millpond least-busy", "least-busy", Looks::Changed),
+    ("millpond least-utilised", "least-utilised", Looks::Changed),
+    ("millpond weighted", "weighted-round-robin", Looks::Few),
+    ("millpond interleaved", "interleaved-weighted", Looks::Few),
+    ("millpond fair-share", "fair-share", Looks::Changed),
+    ("millpond power-of-two", "power-of-two", Looks::Few),
+    ("millpond random", "random", Looks::Few),
 ];
 
 pub(super) fn groups() -> Vec<Group> {
@@ -66,14 +66,12 @@ fn group(name: &'static str, question: &'static str, workers: usize) -> Group {
         })
     });
     let limits = [
-        Contestant::new("~counter", move |round| {
-            counter_alone(workers, choices(round, workers, Looks::AtFew))
-        }),
+        Contestant::new("~counter", move |round| counter_alone(workers, choices(round, workers, Looks::Few))),
         Contestant::new("~counter, with picture", move |round| {
-            rehearsed(|| by_counter(workers, choices(round, workers, Looks::AtFew)))
+            rehearsed(|| by_counter(workers, choices(round, workers, Looks::Few)))
         }),
         Contestant::new("~smallest load, loop", move |round| {
-            rehearsed(|| by_plain_loop(workers, choices(round, workers, Looks::AtAll)))
+            rehearsed(|| by_plain_loop(workers, choices(round, workers, Looks::All)))
         }),
     ];
     measured(name, question, "ns/choice", ours.into_iter().chain(limits).collect())
@@ -82,9 +80,9 @@ fn group(name: &'static str, question: &'static str, workers: usize) -> Group {
 /// Choices in a round: fewer where each goes through many workers.
 fn choices(round: &Round, workers: usize, looks: Looks) -> u64 {
     let slower = match looks {
-        Looks::AtFew => 1,
-        Looks::AtChanged => (workers as u64 / 40).clamp(1, 25),
-        Looks::AtAll => (workers as u64 / 40).max(1),
+        Looks::Few => 1,
+        Looks::Changed => (workers as u64 / 40).clamp(1, 25),
+        Looks::All => (workers as u64 / 40).max(1),
     };
     (round.items / 4 / slower).max(1)
 }

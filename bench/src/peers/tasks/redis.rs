@@ -1,4 +1,4 @@
-//! Redis lists as a queue of tasks: what job libraries over Redis cannot be faster than.
+//! Redis lists as a queue of tasks: the least that a job library over Redis does if it loses no task.
 //!
 //! The producer pushes tasks to a list. A worker moves a task to a list of those in work before it runs it,
 //! so that a task is not lost with its worker, and afterwards pushes the result and removes the task there.

@@ -292,7 +292,7 @@ fn nothing_that_an_old_attempt_says_counts_for_a_later_one() {
     old.log("too late");
     assert_eq!(only(&listen(&old)), StopCause::TimedOut);
     old.finish(Ok(json("\"old\"")));
-    // The second may have run out of time by now, on a slow machine; it may not have taken the first's answer.
+    // On a slow machine the second may have run out of time by now; it has not taken the first's answer.
     let said = new.partial(json("\"new\""));
     let events = task.status().events;
     new.finish(Ok(json("\"new\"")));

@@ -407,7 +407,8 @@ fn run(mill: &Arc<Mill>, toil: &Toil, service: Service, seed: u64, round: u64) {
             assert_eq!(left, 0, "what is not stopped ends by itself: {unended:?}, {stats:?}");
             assert!(stats.results.kept <= mill.handle.config().results.max, "{stats:?}");
             assert_eq!(stats.stages["ended"], stats.stages.values().sum::<usize>());
-            assert!(stats.timers <= 1, "only the sweep: {stats:?}");
+            // Whoever ended an earlier attempt may be about to take its time limit out.
+            until("only the sweep is planned", || mill.handle.stats().timers <= 1);
         }
         if dice.one_in(3) {
             drop(service);

@@ -291,7 +291,7 @@ fn a_call_says_what_was_asked() {
     let mill = Mill::start(small());
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let task = mill.submit(&format!(
-        r#"{{"handler":"handler_hold","task_id":"x","args":{{"n": 1}},"timeout_ms":3600000,"traceparent":"{trace}"}}"#
+        r#"{{"handler":"handler_hold","task_id":"x","args":{{"n": 1}},"timeout_ms":9999,"traceparent":"{trace}"}}"#
     ));
     let call = mill.call();
     assert_eq!((call.task_id(), call.handler(), call.attempt()), (task.id(), "hold", 1));
