@@ -32,7 +32,14 @@ pub struct RuntimeDir {
 #[derive(Debug)]
 pub struct RuntimeLock {
     /// The lock belongs to this open file. The file itself stays, or two processes could lock two of them.
-    _file: File,
+    file: File,
+}
+
+impl Drop for RuntimeLock {
+    fn drop(&mut self) {
+        // Not left to the closing of the file: a child that is just being started may hold a copy of it.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
 }
 
 impl RuntimeDir {
@@ -92,7 +99,7 @@ impl RuntimeDir {
         file.set_len(0)?;
         file.rewind()?;
         writeln!(file, "{}", getpid().as_raw_nonzero())?;
-        Ok(RuntimeLock { _file: file })
+        Ok(RuntimeLock { file })
     }
 }
 

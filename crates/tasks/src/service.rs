@@ -410,7 +410,9 @@ impl Shared {
     /// After which time about a tenth of what waits will be done.
     pub(crate) fn retry_after(&self) -> Duration {
         let waiting = self.live.load(Relaxed) as f64;
-        let rate = self.rate.load(Relaxed).max(1) as f64;
+        // In the first second there is no last second yet.
+        let so_far = self.counts.ended() as f64 / self.started_at.elapsed().as_secs_f64().max(0.001);
+        let rate = (self.rate.load(Relaxed) as f64).max(so_far).max(1.0);
         Duration::from_secs_f64((0.1 * waiting / rate).clamp(0.005, 5.0))
     }
 

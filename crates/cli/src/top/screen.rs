@@ -23,7 +23,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, trend: &Trend, is_held: bool) {
         Constraint::Length(1),
     ])
     .areas(frame.area());
-    let [left, right] = Layout::horizontal([Constraint::Length(46), Constraint::Min(40)]).areas(lists);
+    let [left, right] = Layout::horizontal([Constraint::Length(39), Constraint::Min(40)]).areas(lists);
     draw_head(frame, head, trend);
     draw_curve(frame, curve, trend);
     draw_workers(frame, left, trend);
@@ -98,13 +98,13 @@ fn draw_workers(frame: &mut Frame<'_>, area: Rect, trend: &Trend) {
         Row::new(vec![
             right(worker.worker.to_string()),
             state,
-            Cell::from(bar(busy, 10)),
-            right(worker.completed.to_string()),
+            Cell::from(bar(busy, 8)),
+            right(short(worker.completed)),
             right(worker.queued.to_string()),
-            right(worker.stolen.to_string()),
+            right(short(worker.stolen)),
         ])
     });
-    let widths = [3, 4, 10, 11, 6, 6].map(Constraint::Length);
+    let widths = [3, 4, 8, 6, 5, 6].map(Constraint::Length);
     let head = Row::new(vec![
         right("#"),
         Cell::from(""),
@@ -127,23 +127,23 @@ fn draw_handlers(frame: &mut Frame<'_>, area: Rect, trend: &Trend) {
         Row::new(vec![
             Cell::from(harmless(name).into_owned()),
             right(number(trend.handler_rate(name))),
-            right(of.succeeded.to_string()),
-            if of.failed > 0 { right(of.failed.to_string()).fg(Color::Yellow) } else { right("0") },
+            right(short(of.succeeded)),
+            if of.failed > 0 { right(short(of.failed)).fg(Color::Yellow) } else { right("0") },
             right(time(of.waited.p99_us)),
             right(time(of.ran.p50_us)),
             right(time(of.ran.p99_us)),
         ])
     });
     let widths = [
-        Constraint::Min(10),
-        Constraint::Length(8),
-        Constraint::Length(9),
+        Constraint::Min(11),
+        Constraint::Length(7),
         Constraint::Length(6),
-        Constraint::Length(8),
-        Constraint::Length(8),
-        Constraint::Length(8),
+        Constraint::Length(6),
+        Constraint::Length(7),
+        Constraint::Length(7),
+        Constraint::Length(7),
     ];
-    let names = ["/s", "done", "failed", "wait p99", "run p50", "run p99"];
+    let names = ["/s", "done", "failed", "wait99", "run50", "run99"];
     let head = Row::new([Cell::from("handler")].into_iter().chain(names.map(right)));
     let block = Block::bordered().title(" handlers ");
     frame.render_widget(Table::new(rows, widths).header(head.bold()).block(block), area);
@@ -204,6 +204,15 @@ fn number(value: f64) -> String {
     grouped
 }
 
+/// A count in at most six letters.
+fn short(count: u64) -> String {
+    match count {
+        0..=99_999 => count.to_string(),
+        100_000..=9_999_999 => format!("{}k", count / 1_000),
+        _ => format!("{}M", count / 1_000_000),
+    }
+}
+
 /// A time of so many microseconds, with three figures.
 fn time(us: f64) -> String {
     match us {
@@ -254,7 +263,7 @@ mod tests {
             "refused 2",
             "queued 2/1024",
             "highest 125 000",
-            "█████░░░░░",
+            "████░░░░",
             "echo",
             "2.5 ms",
             "t9",
@@ -273,6 +282,7 @@ mod tests {
 
     #[test]
     fn figures_are_short_and_readable() {
+        assert_eq!([7, 99_999, 251_999, 12_345_678].map(short), ["7", "99999", "251k", "12M"]);
         assert_eq!([0.0, 999.0, 1_234.4, 1_234_567.0].map(number), ["0", "999", "1 234", "1 234 567"]);
         assert_eq!(
             [0.2, 15.0, 2_500.0, 250_000.0, 2_500_000.0, 3_600e6].map(time),
