@@ -291,7 +291,7 @@ fn a_call_says_what_was_asked() {
     let mill = Mill::start(small());
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let task = mill.submit(&format!(
-        r#"{{"handler":"handler_hold","task_id":"x","args":{{"n": 1}},"timeout_ms":9999,"traceparent":"{trace}"}}"#
+        r#"{{"handler":"hold","task_id":"x","args":{{"n": 1}},"timeout_ms":3600000,"traceparent":"{trace}"}}"#
     ));
     let call = mill.call();
     assert_eq!((call.task_id(), call.handler(), call.attempt()), (task.id(), "hold", 1));
@@ -455,7 +455,7 @@ fn a_cancel_that_races_with_a_refusal_leaves_nothing_behind() {
                 .submit(br#"{"handler":"echo","task_id":1}"#, Submit { reader: None, keep: false })
             {
                 Ok(accepted) => codes.push(failed(&accepted.task).code),
-                // The id is free again once everybody was told of the last task's end, a moment after its outcome.
+                // The id is free again a moment after the outcome of the last task was set.
                 Err(refused) => codes.push(refused.failure.code),
             }
         }
