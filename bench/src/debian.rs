@@ -87,12 +87,14 @@ fn fetch(folder: &Path, package: &str) -> Result<(), String> {
     let apt_get = |arguments: &[&str]| {
         output_of(Command::new("apt-get").args(arguments).current_dir(folder).env("LC_ALL", "C"))
     };
-    let simulate = || apt_get(&["install", "--simulate", "--no-install-recommends", package]);
-    // A fresh machine does not know yet what there is to be fetched.
-    let plan = simulate().or_else(|_| apt_get(&["update"]).and_then(|_| simulate()))?;
-    let mut download = vec!["download"];
-    download.extend(packages_to_install(&plan));
-    apt_get(&download)?;
+    let download = || {
+        let plan = apt_get(&["install", "--simulate", "--no-install-recommends", package])?;
+        let mut arguments = vec!["download"];
+        arguments.extend(packages_to_install(&plan));
+        apt_get(&arguments)
+    };
+    // A fresh machine does not know yet what there is to be fetched, and an old one what is there no more.
+    download().or_else(|_| apt_get(&["update"]).and_then(|_| download()))?;
     for entry in fs::read_dir(folder).map_err(failed)?.filter_map(Result::ok) {
         let archive = entry.path();
         if archive.extension().is_some_and(|extension| extension == "deb") {

@@ -46,6 +46,12 @@ const TOOLS: &[Tool] = &[
         packages: &["gcc", "libc6-dev"],
         remedy: "apt-get install gcc libc6-dev",
     },
+    Tool {
+        name: "python3",
+        probe: &["python3", "--version"],
+        packages: &["python3"],
+        remedy: "apt-get install python3",
+    },
     Tool { name: "spin", probe: &["spin", "-V"], packages: &["spin"], remedy: "apt-get install spin" },
 ];
 const PROBE_LIMIT: Duration = Duration::from_secs(60);
