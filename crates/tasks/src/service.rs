@@ -225,17 +225,18 @@ impl Service {
         let before = shared.counts.ended();
         let until = Instant::now().checked_add(within);
         let mut idle = shared.lock_idle();
-        while shared.untold.load(SeqCst) > 0 {
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            let left = left.unwrap_or(SWEEP_INTERVAL);
-            if left.is_zero() {
-                break;
+        let left = loop {
+            // What ended the waiting is what is reported: a request that is just being refused counts for a moment.
+            let untold = shared.untold.load(SeqCst);
+            let time = until.map_or(SWEEP_INTERVAL, |until| until.saturating_duration_since(Instant::now()));
+            if untold == 0 || time.is_zero() {
+                break untold;
             }
-            let woken = millpond::blocking(|| shared.became_idle.wait_timeout(idle, left));
+            let woken = millpond::blocking(|| shared.became_idle.wait_timeout(idle, time));
             idle = woken.unwrap_or_else(PoisonError::into_inner).0;
-        }
+        };
         drop(idle);
-        DrainReport { ended: shared.counts.ended() - before, left: shared.untold.load(SeqCst) }
+        DrainReport { ended: shared.counts.ended() - before, left }
     }
 
     /// Takes no more requests, cancels what has not ended, ends handlers and workers. Functions that run and
