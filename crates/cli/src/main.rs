@@ -19,6 +19,7 @@ mod excerpt;
 mod failure;
 mod get;
 mod interrupt;
+mod load;
 mod ls;
 mod man;
 mod output;
@@ -62,6 +63,8 @@ enum Command {
     Top(top::TopArguments),
     /// Load the daemon, and measure how many tasks it does and how long they take
     Bench(bench::BenchArguments),
+    /// Load an HTTP server with many clients, and measure how long each answer takes
+    Load(Box<load::LoadArguments>),
     /// Simulate worker-choice strategies under a load and compare how long tasks wait
     Sim(Box<sim::SimArguments>),
     /// Look for mistakes in the configuration
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Load(arguments) => load::run(&arguments),
         Command::Sim(arguments) => sim::run(*arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),

@@ -18,6 +18,7 @@ use crate::{check, config_file};
 use clap::Args;
 use countdown::Countdown;
 use log_lines::LogLines;
+use millpond_http::HttpDoor;
 use millpond_local::{
     ControlDoor, ControlSettings, MailboxDoor, MailboxDoorSettings, RuntimeDir, SOCKET_NAME,
 };
@@ -45,6 +46,10 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
+    /// Where HTTP is spoken and the dashboard is shown, for example 127.0.0.1:8080 or 0.0.0.0:80
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+
     /// Write the log as JSON: one object a line
     #[arg(long)]
     json: bool,
@@ -65,7 +70,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
 }
 
 fn settings(arguments: &ServeArguments) -> Result<Settings, Failure> {
-    let configuration = config_file::load(arguments.config.as_deref(), &arguments.flags)?;
+    let mut flags = arguments.flags.clone();
+    flags.given.extend(arguments.listen.iter().map(|address| ("--web-listen".to_owned(), address.clone())));
+    let configuration = config_file::load(arguments.config.as_deref(), &flags)?;
     for finding in configuration.loaded.findings() {
         let text = check::told(finding, &configuration, Paint::for_errors());
         let _ = io::stderr().lock().write_all(text.as_bytes());
@@ -80,6 +87,7 @@ struct Daemon {
     service: Service,
     control: Option<ControlDoor>,
     mailbox: Option<MailboxDoor>,
+    web: Option<HttpDoor>,
     directory: PathBuf,
 }
 
@@ -109,7 +117,10 @@ impl Daemon {
             MailboxDoor::open(door, service.handle(), log.clone())
         });
         let mailbox = mailbox.transpose().map_err(|error| failed("file mailboxes", &error))?;
-        Ok(Self { service, control, mailbox, directory })
+        let web =
+            settings.web.enabled.then(|| HttpDoor::open(settings.web.clone(), service.handle(), log.clone()));
+        let web = web.transpose().map_err(|error| failed("HTTP", &error))?;
+        Ok(Self { service, control, mailbox, web, directory })
     }
 
     /// Says where it listens, and what to try.
@@ -120,6 +131,7 @@ impl Daemon {
         let control = self.control.as_ref().map(|door| door.path().display().to_string());
         let mailbox =
             self.mailbox.as_ref().map(|_| self.directory.join("mailbox-1.json").display().to_string());
+        let web = self.web.as_ref().and_then(HttpDoor::address).map(|address| format!("http://{address}"));
         if json {
             return output::print_json(&json!({
                 "listening": true,
@@ -128,6 +140,7 @@ impl Daemon {
                 "workers": workers,
                 "control": control,
                 "mailbox": mailbox,
+                "web": web,
                 "handlers": handle.handlers(),
             }));
         }
@@ -141,6 +154,9 @@ impl Daemon {
         if let Some(path) = &mailbox {
             let to = if workers > 1 { format!(" to mailbox-{workers}.json") } else { String::new() };
             let _ = writeln!(text, "  file mailboxes  {path}{to}");
+        }
+        if let Some(url) = &web {
+            let _ = writeln!(text, "  HTTP, dashboard {url}/");
         }
         let _ = writeln!(text, "  handlers        {}", handle.handlers().join(", "));
         if control.is_some() {
@@ -165,7 +181,10 @@ impl Daemon {
 
     /// Drains with a countdown, then ends everything.
     fn end(self, within: Duration, signals: &Signals, log: &Log) -> Result<(), Failure> {
-        let Self { service, control, mailbox, .. } = self;
+        let Self { service, control, mailbox, web, .. } = self;
+        if let Some(door) = &web {
+            door.drain();
+        }
         if let Some(door) = &mailbox {
             door.stop_reading();
         }
@@ -183,7 +202,15 @@ impl Daemon {
             countdown.show(report.left, left);
         }
         countdown.clear();
+        // Nobody may ask for a task that is being forgotten; whoever waits for one still hears of its end.
+        if let Some(door) = &web {
+            door.stop_accepting(CLOSE_TIME);
+        }
         let DrainReport { left, .. } = service.stop(CLOSE_TIME);
+        let cut = web.map_or(0, |door| door.close(CLOSE_TIME).cut);
+        if cut > 0 {
+            log.warn(&format!("http: {cut} connections were cut"));
+        }
         if let Some(door) = mailbox {
             door.close(CLOSE_TIME);
         }

@@ -9,7 +9,9 @@
 use crate::call::{Call, StopCause, Stopped};
 use crate::error::{ErrorCode, TaskFailure};
 use crate::outcome::Outcome;
+use crate::seat;
 use crate::service::Shared;
+use crate::status::keep_try;
 use crate::stream::{Push, Said};
 use crate::task::{EndHook, Stage, State, Task};
 use crate::watch::Known;
@@ -69,11 +71,12 @@ impl Task {
         if state.stage == Stage::Ended {
             return false;
         }
-        state.stage = Stage::Ended;
+        self.set_stage(&mut state, Stage::Ended);
         let waited = self.accepted_at.elapsed();
         let outcome = Outcome { result: Err(failure.clone()), attempts: 0, waited, ran: Duration::ZERO };
         let set = self.outcome.set(outcome);
         debug_assert!(set.is_ok(), "a task ends once");
+        self.shared.events.tell(self, Stage::Ended);
         let owner = state.owner;
         let readers = mem::take(&mut state.readers);
         let on_end = mem::take(&mut state.on_end);
@@ -91,7 +94,7 @@ impl Task {
             if state.stage == Stage::Ended {
                 return Ok(());
             }
-            state.stage = Stage::Queued;
+            self.set_stage(&mut state, Stage::Queued);
         }
         let queued = Queued(Some(Arc::clone(self)));
         let pool = &self.shared.pool;
@@ -118,7 +121,7 @@ impl Task {
                 if state.stage == Stage::Ended {
                     return Ok(());
                 }
-                state.stage = otherwise;
+                self.set_stage(&mut state, otherwise);
                 drop(state);
                 Err(if matches!(refused, SubmitError::Closed(_)) { NoRoom::Closed } else { NoRoom::Full })
             }
@@ -127,7 +130,7 @@ impl Task {
 
     /// Holds it until `wait` is over.
     fn wait_for_time(self: &Arc<Self>, state: &mut State, stage: Stage, wait: Duration) {
-        state.stage = stage;
+        self.set_stage(state, stage);
         let task = Arc::clone(self);
         state.timer = Some(self.shared.timer.after(wait, move || task.is_due()));
     }
@@ -140,6 +143,7 @@ impl Task {
                 return;
             }
             state.timer = None;
+            state.queued_since = Some(Instant::now());
             state.stage
         };
         let Err(no_room) = self.queue(stage) else { return };
@@ -159,22 +163,22 @@ impl Task {
         if state.stage != Stage::Queued {
             return;
         }
-        state.stage = Stage::Running;
+        self.set_stage(&mut state, Stage::Running);
         state.ticket = None;
         state.attempt += 1;
         let attempt = state.attempt;
         let now = Instant::now();
         state.began_at = Some(now);
+        let worker = seat::of_this_thread();
+        state.worker = worker;
         self.set_live(&mut state, attempt);
-        let more_may_follow = attempt <= self.retries;
-        let args = if more_may_follow { state.args.clone() } else { state.args.take() };
         state.deadline = None;
         if !self.handler.handler.begins_late() {
             self.limit_time(&mut state, now);
         }
         drop(state);
-        let args = args.expect("arguments stay until the last attempt");
-        self.handler.handler.start(Call::new(Arc::clone(self), attempt, args));
+        let _having = self.shared.at_work.has(worker, self.sequence);
+        self.handler.handler.start(Call::new(Arc::clone(self), attempt));
     }
 
     /// An attempt whose handler begins late has begun in earnest.
@@ -231,6 +235,13 @@ impl Task {
             }
             Ok(_) => false,
         };
+        if let Err(failure) = &result
+            && self.retries > 0
+        {
+            state.ran = state.began_at.map_or(Duration::ZERO, |began| began.elapsed());
+            let over = self.last_try(&state, state.ran, Some(failure));
+            keep_try(&mut state.tries, over);
+        }
         if !retry {
             let result = self.last_word(&state, result);
             return self.end(state, result, stop);
@@ -240,7 +251,6 @@ impl Task {
         let hook = state.on_stop.take();
         self.set_live(&mut state, 0);
         state.stop_cause = stop.unwrap_or(StopCause::Cancelled);
-        state.ran = state.began_at.map_or(Duration::ZERO, |began| began.elapsed());
         let pause = self.shared.pause_before_retry(state.attempt);
         self.wait_for_time(&mut state, Stage::Retrying, pause);
         drop(state);
@@ -322,21 +332,22 @@ impl Task {
                 _ => state.ran,
             },
         };
-        state.stage = Stage::Ended;
+        self.set_stage(&mut state, Stage::Ended);
         self.set_live(&mut state, 0);
         state.stop_cause = stop.unwrap_or(StopCause::Cancelled);
         let set = self.outcome.set(outcome);
         debug_assert!(set.is_ok(), "a task ends once");
+        self.shared.events.tell(self, Stage::Ended);
         let readers = mem::take(&mut state.readers);
         let on_end = mem::take(&mut state.on_end);
         let is_owner_there =
             state.owner.is_some_and(|owner| readers.iter().any(|known| known.number == owner));
         let is_told = state.owner.is_none() || is_owner_there;
-        let loose = (state.args.take(), state.ticket.take(), state.timer.take(), state.on_stop.take());
+        let loose = (state.ticket.take(), state.timer.take(), state.on_stop.take());
         self.wake_waiting(&state);
         drop(state);
 
-        let (_args, ticket, timer, hook) = loose;
+        let (ticket, timer, hook) = loose;
         if let Some(timer) = timer {
             self.shared.timer.cancel(timer);
         }
@@ -348,6 +359,7 @@ impl Task {
         if let (Some(hook), Some(cause)) = (hook, stop) {
             guarded(|| hook(cause));
         }
+        self.shared.trace_end(self);
         self.shared.was_told();
     }
 

@@ -5,7 +5,7 @@
 //! A call that is dropped without an answer ends its task as crashed: no task waits for ever for a handler
 //! that forgot it.
 //!
-//! Not here: whether there will be another attempt (`service/attempts.rs`).
+//! Not here: whether there will be another attempt (`attempt.rs`).
 
 use crate::error::{ErrorCode, TaskFailure};
 use crate::request::TaskId;
@@ -54,13 +54,13 @@ impl From<Stopped> for TaskFailure {
 pub struct Call {
     task: Arc<Task>,
     attempt: u32,
-    /// Taken when the call is finished.
-    args: Option<Box<RawValue>>,
+    /// Whether it was answered.
+    is_finished: bool,
 }
 
 impl Call {
-    pub(crate) fn new(task: Arc<Task>, attempt: u32, args: Box<RawValue>) -> Self {
-        Self { task, attempt, args: Some(args) }
+    pub(crate) fn new(task: Arc<Task>, attempt: u32) -> Self {
+        Self { task, attempt, is_finished: false }
     }
 
     /// The task's id.
@@ -75,7 +75,7 @@ impl Call {
 
     /// The arguments: a JSON object on one line, in which no name comes twice.
     pub fn args(&self) -> &RawValue {
-        self.args.as_ref().expect("the arguments leave with the call")
+        self.task.args()
     }
 
     /// The arguments as what the handler wants them to be.
@@ -98,9 +98,10 @@ impl Call {
         self.task.lock().deadline
     }
 
-    /// The W3C trace context that the task continues.
+    /// The W3C trace context that the handler continues: that of the task itself if it is traced, else the
+    /// one it came with.
     pub fn traceparent(&self) -> Option<&str> {
-        self.task.traceparent.as_deref()
+        self.task.own_traceparent().or(self.task.traceparent())
     }
 
     /// The regions of memory that [`Handler::regions`](crate::Handler::regions) named, in its order.
@@ -167,20 +168,20 @@ impl Call {
 
     /// Ends the attempt. If it is no longer wanted, nothing happens.
     pub fn finish(mut self, outcome: Result<Box<RawValue>, TaskFailure>) {
-        self.args = None;
+        self.is_finished = true;
         self.task.attempt_ended(self.attempt, outcome);
     }
 
     /// Ends the attempt with its own arguments as the result.
     pub fn finish_with_args(mut self) {
-        let args = self.args.take().expect("the arguments leave with the call");
-        self.task.attempt_ended(self.attempt, Ok(args));
+        self.is_finished = true;
+        self.task.attempt_ended(self.attempt, Ok(self.task.args().to_owned()));
     }
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
-        if self.args.is_some() {
+        if !self.is_finished {
             let message = if std::thread::panicking() {
                 "the handler panicked"
             } else {

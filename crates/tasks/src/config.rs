@@ -32,6 +32,7 @@ mod toml_file;
 mod typed;
 mod units;
 mod value;
+mod web;
 
 #[cfg(test)]
 mod fuzz;
@@ -50,3 +51,4 @@ pub use settings::{
 };
 pub use table::{SETTINGS, Setting};
 pub use value::{Kind, Value};
+pub use web::{WEB_ADDRESS, WebSettings};

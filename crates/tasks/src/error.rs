@@ -80,6 +80,7 @@ error_table! {
     AlreadyEnded = -113, "already-ended", 409, false, "The task has ended and can no longer be changed.";
     KeyReused = -114, "key-reused", 422, false, "The idempotency key belongs to a request that says something else.";
     RetriesExhausted = -115, "retries-exhausted", 500, false, "Every attempt failed, and no further one is allowed.";
+    NotEnded = -116, "not-ended", 409, true, "The task has not ended, and only one that has can be asked for this.";
     Internal = -199, "internal", 500, true, "This is a mistake of millpond itself; please report it.";
 }
 

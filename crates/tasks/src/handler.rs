@@ -11,11 +11,22 @@ pub mod command;
 
 use crate::call::Call;
 use crate::error::{ErrorCode, TaskFailure};
+use crate::request::TaskId;
 use crate::symbols::RegionUse;
 use serde_json::value::RawValue;
 use std::any::Any;
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
+
+/// What a handler says of itself to people who look for one.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    /// What it does, in a sentence; empty if it does not say.
+    pub summary: Cow<'static, str>,
+    /// Arguments to try it with: a JSON object.
+    pub example: Option<Box<RawValue>>,
+}
 
 /// Code that a request names.
 pub trait Handler: Send + Sync + 'static {
@@ -40,9 +51,21 @@ pub trait Handler: Send + Sync + 'static {
         false
     }
 
+    /// What the call of this task waits for inside the handler, in words: `it waits for …`. None if it runs,
+    /// or is not here.
+    fn why_waiting(&self, task: &TaskId) -> Option<String> {
+        let _ = task;
+        None
+    }
+
     /// No more calls will come. Ends what is kept alive, at the latest when `within` is over.
     fn close(&self, within: Duration) {
         let _ = within;
+    }
+
+    /// What it does, and arguments to try it with.
+    fn about(&self) -> About {
+        About::default()
     }
 
     /// What is worth knowing about it now, as a JSON object.

@@ -3,9 +3,13 @@
 //! Every door hands its bytes to a [`ServiceHandle`] and gets back either a task or an error with a code, a
 //! place and a sentence. The codes are one table ([`ErrorCode`]) for Rust, C, HTTP and JavaScript.
 //!
-//! To follow one task: `request.rs` reads it, `submit.rs` takes it in, `attempt.rs` moves it through the pool
-//! to its `handler.rs`, which has it as a `call.rs`; `task.rs` is what it is all the while, `stream.rs` what it
-//! says, `watch.rs` who listens, `outcome.rs` its end, `results.rs` where that is kept.
+//! To follow one task: `request.rs` reads it, `submit.rs` takes it in, `attempt.rs` moves it through the
+//! pool to its `handler.rs`, which has it as a `call.rs`; `task.rs` is what it is all the while, `stream.rs`
+//! what it says, `watch.rs` who listens, `status.rs` how it looks, `outcome.rs` its end, `results.rs` where
+//! that is kept.
+//!
+//! To look at all of them: `list.rs` knows them and `page.rs` shows them, `stats.rs` counts, `why.rs` gives
+//! reasons, `events.rs` tells who listens, `tracer.rs` who writes it down.
 //!
 //! Not here: queues and workers (the crate `millpond`), and the doors themselves.
 
@@ -18,38 +22,58 @@ pub mod request;
 pub mod symbols;
 pub mod timer;
 
+mod at_work;
 mod attempt;
 mod call;
+mod door;
+mod events;
 mod keys;
+mod latency;
 mod list;
 mod nearest;
+mod order;
 mod outcome;
+mod page;
+mod pool_stats;
 mod registry;
 mod results;
+mod seat;
 mod service;
 mod setup;
+mod stages;
 mod stats;
+mod status;
 mod stream;
 mod submit;
 mod task;
+mod tracer;
+mod wall;
 mod watch;
+mod why;
 
 pub use call::{Call, StopCause, Stopped};
+pub use door::DoorName;
 pub use error::{ErrorCode, Position, TaskFailure};
-pub use handler::{Handler, function};
+pub use events::{OnNews, PoolNews, ServiceEvent, ServiceEvents, TaskNews};
+pub use handler::{About, Handler, function};
+pub use latency::{Buckets, LATENCY_BOUNDS_US, Latency};
 pub use log::{Level, Log};
 pub use outcome::{Outcome, Refused};
+pub use page::{Cursor, LIST_MAX, ListFilter, ListPage};
+pub use pool_stats::{LaneStats, PoolStats, WorkerStats};
 pub use registry::{Registry, RegistryError};
 pub use request::{Limits, Lines, Request, RequestError, Target, TaskId};
 pub use results::ResultStats;
-pub use service::{DrainReport, LIST_MAX, ListFilter, Service, ServiceConfig, ServiceHandle, StartError};
+pub use service::{DrainReport, Service, ServiceConfig, ServiceHandle, StartError};
 pub use setup::SetupError;
-pub use stats::{HandlerStats, PoolStats, Stats, Times, WorkerStats};
+pub use stats::{HandlerInfo, HandlerStats, Stats, Times};
+pub use status::{TRIES_MAX, TaskDetail, TaskStatus, Try};
 pub use stream::{Said, StreamEvent};
 pub use submit::{Accepted, Submit};
 pub use symbols::Symbols;
-pub use task::{Stage, Task, TaskStatus};
+pub use task::{Stage, Task};
 pub use timer::Timer;
+pub use tracer::{TraceStats, Tracer};
 pub use watch::{Reader, Wants, Watch, Watching};
 
 /// The example in the README, run by the tests.

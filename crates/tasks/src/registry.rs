@@ -126,6 +126,12 @@ impl Registry {
         names
     }
 
+    /// The opcodes that call a handler, ascending.
+    pub(crate) fn opcodes(&self, of: &Arc<Registered>) -> Vec<u32> {
+        let calls = self.by_opcode.iter().filter(|(_, called)| Arc::ptr_eq(called, of));
+        calls.map(|(opcode, _)| opcode.get()).collect()
+    }
+
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Registered>> {
         self.by_name.values()
     }

@@ -17,12 +17,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Not here: how a request becomes a task (`submit.rs`), how a task moves (`attempt.rs`).
+//! Not here: how a request becomes a task (`submit.rs`), how a task moves (`attempt.rs`), lists of tasks
+//! (`page.rs`).
 
+use crate::at_work::AtWork;
 use crate::attempt::guarded;
 use crate::call::StopCause;
 use crate::config::{KeySettings, ResultSettings, ResultsFull, RetrySettings, StreamSettings};
 use crate::error::{ErrorCode, TaskFailure};
+use crate::events::Bus;
 use crate::keys::Keys;
 use crate::list::TaskList;
 use crate::registry::Registry;
@@ -30,8 +33,10 @@ use crate::request::{Limits, TaskId};
 use crate::results::Results;
 use crate::stats::Counts;
 use crate::symbols::Symbols;
-use crate::task::{Stage, Task, TaskStatus};
+use crate::task::Task;
 use crate::timer::Timer;
+use crate::tracer::Tracer;
+use crate::wall::Wall;
 use millpond::{BackPressure, Pool, PoolConfig, PoolHandle};
 use std::collections::hash_map::RandomState;
 use std::error::Error;
@@ -40,14 +45,12 @@ use std::hash::BuildHasher;
 use std::io;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often outcomes that are too old are let go, and the rate is measured.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-/// The most tasks that one list shows.
-pub const LIST_MAX: usize = 10_000;
 
 /// How a service is made.
 #[derive(Clone, Debug)]
@@ -122,6 +125,13 @@ pub(crate) struct Shared {
     pub(crate) keys: Keys,
     pub(crate) counts: Counts,
     pub(crate) started_at: Instant,
+    pub(crate) wall: Wall,
+    /// Who listens.
+    pub(crate) events: Bus,
+    /// Set once, if ever.
+    pub(crate) tracer: OnceLock<Arc<dyn Tracer>>,
+    /// Which task each worker has.
+    pub(crate) at_work: AtWork,
     /// Tasks under way. A client that was told of an end finds its place free.
     pub(crate) live: AtomicUsize,
     /// Tasks under way, and those that ended and whose readers are still being told.
@@ -141,7 +151,7 @@ pub(crate) struct Shared {
 
 /// The owner: ends the service, at the latest when it is dropped.
 pub struct Service {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     /// Taken by the end.
     pool: Option<Pool>,
 }
@@ -159,17 +169,6 @@ pub struct DrainReport {
     pub ended: u64,
     /// How many had not ended when the time was over, or were cancelled by the stop.
     pub left: usize,
-}
-
-/// Which tasks a list shows.
-#[derive(Clone, Debug, Default)]
-pub struct ListFilter {
-    /// Only those at this stage.
-    pub stage: Option<Stage>,
-    /// Only those of this handler.
-    pub handler: Option<String>,
-    /// How many, [`LIST_MAX`] at most; without, 100.
-    pub max: Option<usize>,
 }
 
 impl Service {
@@ -198,6 +197,10 @@ impl Service {
             keys: Keys::new(config.keys.clone()),
             counts: Counts::default(),
             started_at: Instant::now(),
+            wall: Wall::new(),
+            events: Bus::default(),
+            tracer: OnceLock::new(),
+            at_work: AtWork::new(pool.metrics().scaling.workers_max),
             live: AtomicUsize::new(0),
             untold: AtomicUsize::new(0),
             rate: AtomicU64::new(0),
@@ -226,7 +229,8 @@ impl Service {
         let until = Instant::now().checked_add(within);
         let mut idle = shared.lock_idle();
         let left = loop {
-            // What ended the waiting is what is reported: a request that is just being refused counts for a moment.
+            // What ended the waiting is what is reported: a request that is just being refused counts for a
+            // moment.
             let untold = shared.untold.load(SeqCst);
             let time = until.map_or(SWEEP_INTERVAL, |until| until.saturating_duration_since(Instant::now()));
             if untold == 0 || time.is_zero() {
@@ -264,6 +268,7 @@ impl Service {
         });
         pool.stop(time_left());
         shared.timer.stop();
+        shared.end_events();
         // Tasks and what they belong to hold each other; this lets go. One that came in at the last moment
         // is still to be ended.
         for task in shared.list.all() {
@@ -305,30 +310,11 @@ impl ServiceHandle {
     pub fn take(&self, id: &TaskId) -> Result<Arc<Task>, TaskFailure> {
         let task = self.get(id)?;
         if !task.is_ended() {
-            let message = format!("task {id} is still {}; wait for its end", task.lock().stage.name());
-            return Err(TaskFailure::new(ErrorCode::BadArguments, message));
+            return Err(task.not_ended());
         }
         self.shared.results.take(&task);
         self.shared.list.remove(&task);
         Ok(task)
-    }
-
-    /// Tasks that are known, newest first.
-    pub fn list(&self, filter: &ListFilter) -> Vec<TaskStatus> {
-        let mut tasks = self.shared.list.all();
-        if let Some(handler) = &filter.handler {
-            tasks.retain(|task| task.handler() == handler);
-        }
-        if let Some(stage) = filter.stage {
-            tasks.retain(|task| task.lock().stage == stage);
-        }
-        let max = filter.max.unwrap_or(100).min(LIST_MAX);
-        if tasks.len() > max && max > 0 {
-            tasks.select_nth_unstable_by_key(max - 1, |task| std::cmp::Reverse(task.accepted_at));
-        }
-        tasks.truncate(max);
-        tasks.sort_unstable_by_key(|task| std::cmp::Reverse(task.accepted_at));
-        tasks.iter().map(|task| task.status()).collect()
     }
 
     /// The pool's own figures.
@@ -434,6 +420,7 @@ fn sweep_later(shared: &Arc<Shared>, ended_before: u64) {
         let Some(shared) = weak.upgrade() else { return };
         let ended = shared.counts.ended();
         shared.rate.store(ended - ended_before, Relaxed);
+        shared.wall.correct();
         for gone in shared.results.forget_old(Instant::now()) {
             shared.list.remove(&gone);
         }

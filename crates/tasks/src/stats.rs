@@ -1,23 +1,31 @@
 //! What the service has done and has to do, in figures: for `millpond stats`, `top` and the tests.
 //!
-//! Counters are kept where things happen and put together when somebody asks.
+//! Counters are kept where things happen and put together when somebody asks. No task is looked at for that,
+//! so it costs the same however many there are.
+//!
+//! Not here: the pool (`pool_stats.rs`), buckets of times (`latency.rs`).
 
+use crate::door::DoorCounts;
 use crate::error::{ErrorCode, TABLE};
+use crate::latency::{Buckets, LATENCY_BOUNDS_US};
+use crate::pool_stats::PoolStats;
 use crate::registry::Registered;
 use crate::results::ResultStats;
 use crate::service::ServiceHandle;
 use crate::task::{Stage, Task};
 use millpond::policy::histogram::Histogram;
 use serde::Serialize;
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Counters of the service.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    pub(crate) accepted: AtomicU64,
+    /// By door.
+    pub(crate) accepted: DoorCounts,
     pub(crate) retried: AtomicU64,
     /// By place in the table of errors; the first is success.
     ended: [AtomicU64; TABLE.len()],
@@ -66,6 +74,8 @@ pub struct Stats {
     pub is_draining: bool,
     /// Requests that became tasks.
     pub accepted: u64,
+    /// The same by the door by which they came.
+    pub doors: BTreeMap<&'static str, u64>,
     /// Tasks that succeeded.
     pub succeeded: u64,
     /// Tasks that ended in another way, by the name of the error.
@@ -96,38 +106,6 @@ pub struct Stats {
     pub handlers: BTreeMap<String, HandlerStats>,
 }
 
-/// The pool at one moment: what `millpond top` shows of it.
-#[derive(Clone, Debug, Serialize)]
-pub struct PoolStats {
-    /// Which worker a task is given to.
-    pub strategy: String,
-    /// Tasks that wait in the pool's queues.
-    pub queued: usize,
-    /// How many may wait in each lane.
-    pub queue_capacity: usize,
-    /// Tasks taken from other workers.
-    pub stolen: u64,
-    /// The workers.
-    pub workers: Vec<WorkerStats>,
-}
-
-/// One worker.
-#[derive(Clone, Debug, Serialize)]
-pub struct WorkerStats {
-    /// Its number, from 0.
-    pub worker: usize,
-    /// Tasks it has run.
-    pub completed: u64,
-    /// Whether it runs a task now.
-    pub is_busy: bool,
-    /// Tasks that wait at it.
-    pub queued: usize,
-    /// The share of the pool's life in which it ran tasks, estimated: 0 to 1.
-    pub utilisation: f64,
-    /// Tasks it took from others.
-    pub stolen: u64,
-}
-
 /// One handler.
 #[derive(Clone, Debug, Serialize)]
 pub struct HandlerStats {
@@ -141,9 +119,33 @@ pub struct HandlerStats {
     pub waited: Times,
     /// How long their last attempt took.
     pub ran: Times,
+    /// As `waited`, in buckets up to [`LATENCY_BOUNDS_US`]. Not in JSON, where the times above say it
+    /// shorter.
+    #[serde(skip)]
+    pub waited_buckets: Buckets,
+    /// As `ran`, in the same way.
+    #[serde(skip)]
+    pub ran_buckets: Buckets,
     /// What the handler says of itself: its processes, for a command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own: Option<serde_json::Value>,
+}
+
+/// One handler, for somebody who looks for one.
+#[derive(Clone, Debug, Serialize)]
+pub struct HandlerInfo {
+    /// What requests call it.
+    pub name: String,
+    /// What it does, in a sentence; empty if it does not say.
+    pub summary: String,
+    /// Arguments to try it with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub example: Option<Box<RawValue>>,
+    /// The opcodes that call it.
+    pub opcodes: Vec<u32>,
+    /// What it did.
+    #[serde(flatten)]
+    pub stats: HandlerStats,
 }
 
 /// How long things took, in microseconds.
@@ -170,16 +172,14 @@ impl ServiceHandle {
     pub fn stats(&self) -> Stats {
         let shared = &self.shared;
         let counts = &shared.counts;
-        let mut stages: BTreeMap<_, _> = Stage::ALL.into_iter().map(|stage| (stage.name(), 0)).collect();
-        for task in shared.list.all() {
-            *stages.entry(task.lock().stage.name()).or_default() += 1;
-        }
+        let stage = |stage: Stage| (stage.name(), shared.list.stages.at(stage));
         let mut failed = by_name(&counts.ended);
         let succeeded = failed.remove(ErrorCode::Ok.name()).unwrap_or_default();
         Stats {
             uptime_ms: shared.started_at.elapsed().as_millis() as u64,
             is_draining: self.is_draining(),
-            accepted: counts.accepted.load(Relaxed),
+            accepted: counts.accepted.sum(),
+            doors: counts.accepted.by_name(),
             succeeded,
             failed,
             refused: by_name(&counts.refused),
@@ -187,7 +187,7 @@ impl ServiceHandle {
             rate: shared.rate.load(Relaxed),
             live: shared.live.load(Acquire),
             tasks_max: shared.config.tasks_max,
-            stages,
+            stages: Stage::ALL.into_iter().map(stage).collect(),
             results: shared.results.stats(),
             keys: shared.keys.len(),
             timers: shared.timer.len(),
@@ -199,25 +199,22 @@ impl ServiceHandle {
 }
 
 impl ServiceHandle {
-    fn pool_stats(&self) -> PoolStats {
-        let metrics = self.pool_metrics();
-        let worker = |of: &millpond::WorkerMetrics| WorkerStats {
-            worker: of.id,
-            is_busy: of.active > 0,
-            completed: of.completed,
-            queued: of.tasks_waiting,
-            utilisation: of.utilisation,
-            stolen: of.stolen,
+    /// All handlers by name, with what they say of themselves and what they did.
+    pub fn handler_infos(&self) -> Vec<HandlerInfo> {
+        let registry = &self.shared.registry;
+        let info = |of: &Arc<Registered>| {
+            let about = of.handler.about();
+            HandlerInfo {
+                name: of.name.to_string(),
+                summary: about.summary.into_owned(),
+                example: about.example,
+                opcodes: registry.opcodes(of),
+                stats: handler_stats(of),
+            }
         };
-        let workers: Vec<_> = metrics.workers.iter().map(worker).collect();
-        let in_lanes: usize = metrics.lanes.iter().map(|lane| lane.len).sum();
-        PoolStats {
-            strategy: self.config().pool.strategy.name().to_owned(),
-            queued: in_lanes + workers.iter().map(|worker| worker.queued).sum::<usize>(),
-            queue_capacity: self.config().pool.queue_capacity,
-            stolen: workers.iter().map(|worker| worker.stolen).sum(),
-            workers,
-        }
+        let mut infos: Vec<_> = registry.all().map(info).collect();
+        infos.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        infos
     }
 }
 
@@ -226,13 +223,15 @@ fn by_name(counts: &[AtomicU64; TABLE.len()]) -> BTreeMap<&'static str, u64> {
     counted.filter(|(_, count)| *count > 0).collect()
 }
 
-fn handler_stats(of: &std::sync::Arc<Registered>) -> HandlerStats {
+fn handler_stats(of: &Registered) -> HandlerStats {
     HandlerStats {
         accepted: of.accepted.load(Relaxed),
         succeeded: of.succeeded.load(Relaxed),
         failed: of.failed.load(Relaxed),
         waited: Times::of(&of.waited),
         ran: Times::of(&of.ran),
+        waited_buckets: Buckets::of_locked(&of.waited, LATENCY_BOUNDS_US),
+        ran_buckets: Buckets::of_locked(&of.ran, LATENCY_BOUNDS_US),
         own: of.handler.stats(),
     }
 }

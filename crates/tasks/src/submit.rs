@@ -8,14 +8,15 @@
 
 use crate::attempt::NoRoom;
 use crate::config::ResultsFull;
+use crate::door::DoorName;
 use crate::error::{ErrorCode, TaskFailure};
 use crate::keys::KeyAnswer;
 use crate::outcome::Refused;
 use crate::registry::Registered;
-use crate::request::{Request, TaskId};
+use crate::request::{Request, Target, TaskId};
 use crate::service::{ServiceHandle, Shared, gone};
 use crate::symbols::Region;
-use crate::task::{Fresh, Task};
+use crate::task::{Fresh, Stage, Task, first_stage};
 use crate::watch::{Reader, Watching};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -30,12 +31,14 @@ pub struct Submit {
     /// Whether the outcome is kept for others to ask for. If the reader goes away before the end, it is kept
     /// in any case, so that nothing is lost.
     pub keep: bool,
+    /// By which door it comes.
+    pub door: DoorName,
 }
 
 impl Default for Submit {
-    /// Nobody is told, and the outcome is kept.
+    /// Nobody is told, and the outcome is kept; the door is [`DoorName::Library`].
     fn default() -> Self {
-        Self { reader: None, keep: true }
+        Self { reader: None, keep: true, door: DoorName::default() }
     }
 }
 
@@ -68,7 +71,8 @@ impl ServiceHandle {
         let handler = Arc::clone(handler);
         let timeout = request.timeout.or_else(|| handler.handler.timeout());
         let key = request.idempotency_key.take();
-        let parts = Parts { id: wanted.clone(), handler, regions, timeout, request, how };
+        let affinity = request.affinity.as_ref().map(|key| spread(key));
+        let parts = Parts { id: wanted.clone(), handler, regions, affinity, timeout, request, how };
         let Some(key) = key else {
             let admitted = shared.admit(parts, |_| {}, |task| shared.list.remove(task));
             return admitted.map_err(|failure| refuse(failure).with_patience(shared));
@@ -104,6 +108,41 @@ impl ServiceHandle {
                 Err(refuse(TaskFailure::new(ErrorCode::KeyReused, message)))
             }
         }
+    }
+
+    /// Asks once more for what a task that has ended was asked for: a new task with an id of its own, which
+    /// begins as soon as it can and whose outcome is kept. Whoever waited for the first is not told. Never
+    /// waits.
+    pub fn retry(&self, id: &TaskId, door: DoorName) -> Result<Accepted, Refused> {
+        let shared = &self.shared;
+        let task =
+            self.get(id).and_then(|task| if task.is_ended() { Ok(task) } else { Err(task.not_ended()) });
+        let task = task.map_err(|failure| Refused::new(failure, Some(id.clone())))?;
+        let refuse = |failure| shared.count(Refused::new(failure, None));
+        let request = Request {
+            id: None,
+            target: Target::Handler(task.handler.name.clone()),
+            args: task.args.clone(),
+            priority: task.priority,
+            affinity: None,
+            timeout: task.timeout,
+            delay: Duration::ZERO,
+            retries: task.retries,
+            idempotency_key: None,
+            traceparent: task.traceparent.clone(),
+        };
+        let (handler, regions) = shared.resolve(&request).map_err(refuse)?;
+        let parts = Parts {
+            id: None,
+            handler: Arc::clone(handler),
+            regions,
+            affinity: task.affinity,
+            timeout: task.timeout,
+            request,
+            how: Submit { door, ..Submit::default() },
+        };
+        let admitted = shared.admit(parts, |_| {}, |task| shared.list.remove(task));
+        admitted.map_err(|failure| refuse(failure).with_patience(shared))
     }
 
     /// As [`submit`](Self::submit), but waits for room at most so long. Not for doors that serve many.
@@ -147,6 +186,8 @@ struct Parts {
     id: Option<TaskId>,
     handler: Arc<Registered>,
     regions: Vec<Region>,
+    /// The request's key as a number.
+    affinity: Option<u64>,
     timeout: Option<Duration>,
     request: Request,
     how: Submit,
@@ -172,7 +213,7 @@ impl Shared {
         listed: impl FnOnce(&TaskId),
         unlisted: impl FnOnce(&Arc<Task>),
     ) -> Result<Accepted, TaskFailure> {
-        let Parts { id, handler, regions, timeout, request, how } = parts;
+        let Parts { id, handler, regions, affinity, timeout, request, how } = parts;
         self.take_place()?;
         let id = id.unwrap_or_else(|| self.list.assign());
         let delay = request.delay;
@@ -180,20 +221,23 @@ impl Shared {
         let task = Arc::new(Task::new(Fresh {
             shared: Arc::clone(self),
             id,
+            sequence: self.list.next_sequence(),
+            door: how.door,
             timeout,
             handler,
             regions,
-            affinity: request.affinity.as_ref().map(|key| spread(key)),
+            affinity,
             keep: how.keep,
             request,
             reader: how.reader,
         }));
-        if !self.list.add(&task) {
+        if !self.list.add(&task, first_stage(delay)) {
             self.give_back();
             let message = format!("task_id: another task is called {}; choose another id or none", task.id);
             return Err(TaskFailure::new(ErrorCode::DuplicateId, message));
         }
         listed(&task.id);
+        self.tell_of_new(&task, first_stage(delay));
         // A stop that did not find the task in the list was over before, and its mark is seen here.
         let launched = if self.is_stopping.load(Acquire) { Err(NoRoom::Closed) } else { task.launch(delay) };
         if let Err(no_room) = launched {
@@ -204,12 +248,22 @@ impl Shared {
                 return Err(failure);
             }
         }
-        self.counts.accepted.fetch_add(1, Relaxed);
+        self.counts.accepted.count(task.door);
         task.handler.accepted.fetch_add(1, Relaxed);
         let owner = task.lock().owner;
         let watching =
             wants.zip(owner).map(|(wants, number)| Watching::new(Arc::clone(&task), number, wants));
         Ok(Accepted { task, watching, is_new: true })
+    }
+
+    /// Tells listeners of a new task, unless somebody has found and ended it already.
+    fn tell_of_new(&self, task: &Task, stage: Stage) {
+        if self.events.anybody() {
+            let state = task.lock();
+            if state.stage == stage {
+                self.events.tell(task, stage);
+            }
+        }
     }
 
     /// A place among those under way, and one for the outcome.

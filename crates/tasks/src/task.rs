@@ -11,16 +11,21 @@
 //! The stage changes under one lock, and the task ends exactly once: whoever sets the outcome. What is told
 //! to others (readers, callbacks, the handler's stop hook) is told after the lock is released.
 //!
-//! Not here: who moves it from stage to stage (`attempt.rs`), what it says meanwhile (`stream.rs`).
+//! Not here: who moves it from stage to stage (`attempt.rs`), what it says meanwhile (`stream.rs`), how it
+//! looks from outside (`status.rs`).
 
 use crate::call::StopCause;
-use crate::outcome::{Outcome, microseconds};
+use crate::door::DoorName;
+use crate::error::{ErrorCode, TaskFailure};
+use crate::outcome::Outcome;
 use crate::registry::Registered;
 use crate::request::TaskId;
 use crate::service::Shared;
+use crate::status::Try;
 use crate::stream::{Reach, Stream};
 use crate::symbols::Region;
 use crate::timer::TimerKey;
+use crate::tracer::Traced;
 use crate::watch::{Known, Reader, Watch};
 use millpond::{Priority, Ticket};
 use serde::Serialize;
@@ -36,7 +41,13 @@ pub struct Task {
     /// What it belongs to.
     pub(crate) shared: Arc<Shared>,
     pub(crate) id: TaskId,
+    /// Its place in the order of acceptance.
+    pub(crate) sequence: u64,
+    /// By which door it came.
+    pub(crate) door: DoorName,
     pub(crate) handler: Arc<Registered>,
+    /// What its handler is given, and shown to whoever asks, also after the end.
+    pub(crate) args: Box<RawValue>,
     pub(crate) priority: Priority,
     /// A hash of the request's key.
     pub(crate) affinity: Option<u64>,
@@ -45,10 +56,14 @@ pub struct Task {
     /// How many more attempts a failure allows.
     pub(crate) retries: u32,
     pub(crate) traceparent: Option<Box<str>>,
+    /// If its end is told to a tracer.
+    pub(crate) traced: Option<Box<Traced>>,
     pub(crate) regions: Vec<Region>,
     /// Whether the outcome is kept although it was told to whoever submitted the task.
     pub(crate) keep: bool,
     pub(crate) accepted_at: Instant,
+    /// The same moment in Unix time.
+    pub(crate) accepted_unix_ns: u64,
     /// Under which number its outcome is kept; 0 if it is not.
     pub(crate) kept_as: AtomicU64,
     /// The attempt whose words count; 0 if none runs. Written under the lock, read by anybody.
@@ -65,13 +80,17 @@ pub(crate) struct State {
     pub(crate) stage: Stage,
     /// How many attempts have begun.
     pub(crate) attempt: u32,
-    /// Here unless an attempt has them and no other may follow.
-    pub(crate) args: Option<Box<RawValue>>,
+    /// The worker on which the last attempt began.
+    pub(crate) worker: Option<usize>,
+    /// Attempts that are over, the latest of them; a first one that needed no other is not among them.
+    pub(crate) tries: Vec<Try>,
     /// The pool's claim while it is queued, to take it out again.
     pub(crate) ticket: Option<Ticket<()>>,
     /// The one timer of the present stage: a delay, a pause, or the time limit of the attempt.
     pub(crate) timer: Option<TimerKey>,
     pub(crate) deadline: Option<Instant>,
+    /// When it was queued, if not when it was accepted.
+    pub(crate) queued_since: Option<Instant>,
     pub(crate) began_at: Option<Instant>,
     /// How long the last attempt took, once it is over.
     pub(crate) ran: Duration,
@@ -134,42 +153,12 @@ impl Stage {
     }
 }
 
-/// A task at one moment, for people and programs that look.
-#[derive(Clone, Debug, Serialize)]
-pub struct TaskStatus {
-    /// Its id.
-    pub task_id: TaskId,
-    /// Who does it.
-    pub handler: String,
-    /// Where it stands.
-    pub stage: Stage,
-    /// How many attempts have begun.
-    pub attempts: u32,
-    /// How long ago it was accepted.
-    pub age_us: u64,
-    /// How much of it is done, if it said so: 0 to 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub progress: Option<f64>,
-    /// For how long the present attempt has been running, or the last one ran.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ran_us: Option<u64>,
-    /// 0 or the number of its error, once it has ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<i32>,
-    /// The name of its error.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<&'static str>,
-    /// The error in words.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// The offset of the next event in its stream.
-    pub events: u64,
-}
-
 /// What a new task is made of.
 pub(crate) struct Fresh {
     pub(crate) shared: Arc<Shared>,
     pub(crate) id: TaskId,
+    pub(crate) sequence: u64,
+    pub(crate) door: DoorName,
     pub(crate) handler: Arc<Registered>,
     pub(crate) regions: Vec<Region>,
     pub(crate) affinity: Option<u64>,
@@ -179,16 +168,25 @@ pub(crate) struct Fresh {
     pub(crate) reader: Option<Reader>,
 }
 
+/// Where a task stands before anything has happened.
+pub(crate) fn first_stage(delay: Duration) -> Stage {
+    if delay.is_zero() { Stage::Queued } else { Stage::Delayed }
+}
+
 impl Task {
     pub(crate) fn new(fresh: Fresh) -> Self {
-        let Fresh { shared, id, handler, regions, affinity, timeout, keep, request, reader } = fresh;
+        let Fresh { shared, id, sequence, door, handler, regions, affinity, timeout, keep, request, reader } =
+            fresh;
+        let accepted_at = Instant::now();
         let mut state = State {
-            stage: Stage::Delayed,
+            stage: first_stage(request.delay),
             attempt: 0,
-            args: Some(request.args),
+            worker: None,
+            tries: Vec::new(),
             ticket: None,
             timer: None,
             deadline: None,
+            queued_since: None,
             began_at: None,
             ran: Duration::ZERO,
             on_stop: None,
@@ -209,9 +207,14 @@ impl Task {
             state.owner = Some(state.add_reader(reader));
         }
         Self {
+            accepted_unix_ns: shared.wall.unix_ns(accepted_at),
+            traced: shared.traced(request.traceparent.as_deref()),
             shared,
             id,
+            sequence,
+            door,
             handler,
+            args: request.args,
             priority: request.priority,
             affinity,
             timeout,
@@ -219,7 +222,7 @@ impl Task {
             traceparent: request.traceparent,
             regions,
             keep,
-            accepted_at: Instant::now(),
+            accepted_at,
             kept_as: AtomicU64::new(0),
             live_attempt: AtomicU32::new(0),
             state: Mutex::new(state),
@@ -238,6 +241,36 @@ impl Task {
         &self.handler.name
     }
 
+    /// Its arguments, as they came.
+    pub fn args(&self) -> &RawValue {
+        &self.args
+    }
+
+    /// Its place in the order of acceptance, from 1.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// By which door it came.
+    pub fn door(&self) -> DoorName {
+        self.door
+    }
+
+    /// How urgent it is.
+    pub fn priority(&self) -> Priority {
+        self.priority
+    }
+
+    /// The W3C trace context that it continues.
+    pub fn traceparent(&self) -> Option<&str> {
+        self.traceparent.as_deref()
+    }
+
+    /// When it was accepted, in Unix time, in nanoseconds.
+    pub fn accepted_unix_ns(&self) -> u64 {
+        self.accepted_unix_ns
+    }
+
     /// Whether it has an outcome.
     pub fn is_ended(&self) -> bool {
         self.outcome.get().is_some()
@@ -246,6 +279,12 @@ impl Task {
     /// How it ended, if it has.
     pub fn outcome(&self) -> Option<&Outcome> {
         self.outcome.get()
+    }
+
+    /// What is said to somebody who asks for what only an ended task has.
+    pub(crate) fn not_ended(&self) -> TaskFailure {
+        let message = format!("task {} is still {}; wait for its end", self.id, self.lock().stage.name());
+        TaskFailure::new(ErrorCode::NotEnded, message)
     }
 
     /// Appends its outcome as one line of JSON without a line break; false if it has none yet.
@@ -276,29 +315,20 @@ impl Task {
         }
     }
 
-    /// How it stands now.
-    pub fn status(&self) -> TaskStatus {
-        let state = self.lock();
-        let running = state.began_at.filter(|_| state.stage == Stage::Running).map(|began| began.elapsed());
-        let outcome = self.outcome.get();
-        let failure = outcome.and_then(|outcome| outcome.result().err());
-        TaskStatus {
-            task_id: self.id.clone(),
-            handler: self.handler.name.to_string(),
-            stage: state.stage,
-            attempts: state.attempt,
-            age_us: microseconds(self.accepted_at.elapsed()),
-            progress: state.progress,
-            ran_us: running.or(outcome.map(|outcome| outcome.ran)).map(microseconds),
-            status: outcome.map(Outcome::status),
-            error: failure.map(|failure| failure.code.name()),
-            message: failure.map(|failure| failure.message.clone()),
-            events: state.stream.as_ref().map_or(0, |stream| stream.next()),
-        }
-    }
-
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves it to another stage.
+    pub(crate) fn set_stage(&self, state: &mut State, stage: Stage) {
+        if state.stage != stage {
+            self.shared.list.stages.moved(state.stage, stage);
+            state.stage = stage;
+            // An end is told of when the outcome is set.
+            if stage != Stage::Ended {
+                self.shared.events.tell(self, stage);
+            }
+        }
     }
 
     /// Whether this attempt's words still count.
@@ -321,7 +351,10 @@ impl Task {
     /// About how much memory it takes once it has ended.
     pub(crate) fn kept_bytes(&self) -> usize {
         let outcome = self.outcome.get().map_or(0, Outcome::bytes);
-        size_of::<Self>() + outcome + self.lock().stream.as_ref().map_or(0, |stream| stream.bytes())
+        let state = self.lock();
+        let tries: usize = state.tries.iter().map(Try::bytes).sum();
+        let stream = state.stream.as_ref().map_or(0, |stream| stream.bytes());
+        size_of::<Self>() + self.args.get().len() + outcome + tries + stream
     }
 }
 

@@ -24,6 +24,13 @@ pub struct TimerKey {
     number: u64,
 }
 
+impl TimerKey {
+    /// When it is to happen.
+    pub(crate) fn at(self) -> Instant {
+        self.at
+    }
+}
+
 /// Lets acts happen later. A cheap clone; the thread ends when [`stop`](Self::stop) is called or the last
 /// clone goes.
 #[derive(Clone)]

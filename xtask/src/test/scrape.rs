@@ -1,10 +1,10 @@
-//! A real parser of Prometheus reads what a busy pool says of itself.
+//! A real parser of Prometheus reads what a busy pool and a busy daemon say of themselves.
 //!
-//! The text is that of the example `metrics`, as a scraper would get it, and the parser is `promtool`. Debian has it in
-//! the package `prometheus`, whose installation would also start a server; so unless it is on the machine already the
-//! package is only fetched and taken apart, under the target folder.
+//! The pool's text is that of the example `metrics`, the daemon's is what a test of its HTTP door got from it; the
+//! parser is `promtool`. Debian has it in the package `prometheus`, whose installation would also start a server; so
+//! unless it is on the machine already the package is only fetched and taken apart, under the target folder.
 //!
-//! Not here: what the numbers must be (`crates/pool/tests/it/prometheus.rs`).
+//! Not here: what the numbers must be (`crates/pool/tests/it/prometheus.rs`, `crates/http/tests/it/metrics.rs`).
 
 use super::Verdict;
 use crate::process;
@@ -15,23 +15,43 @@ use std::process::{Command, Stdio};
 
 pub(super) fn run(root: &Path) -> Result<Verdict, String> {
     let promtool = promtool(root)?;
+    let mut is_read = true;
+    for (who, text) in [("the pool", of_pool(root)?), ("the daemon", of_daemon(root)?)] {
+        let lines = text.lines().filter(|line| line.starts_with("millpond_")).count();
+        if lines == 0 {
+            return Err(format!("{who}: expected lines that begin with millpond_, got none"));
+        }
+        is_read &= check(&promtool, &text)?;
+        println!("{}: {lines} lines of {who} read", promtool.display());
+        // A parser that lets everything pass would prove nothing.
+        let spoilt = text.replacen("# TYPE", "# TYPO", 1) + "millpond_spoilt{le=} 1\n";
+        if check(&promtool, &spoilt)? {
+            println!("the parser also read a text of {who} that was spoilt on purpose");
+            is_read = false;
+        }
+    }
+    Ok(Verdict::from(is_read))
+}
+
+/// What the example says of its pool.
+fn of_pool(root: &Path) -> Result<String, String> {
     let mut example = process::cargo(root);
     example.args(["run", "--quiet", "--release", "--package", "millpond", "--example", "metrics", "--"]);
-    example.args(["--format", "prometheus"]).env("MILLPOND_EXAMPLE_QUICK", "1");
-    let text = process::output_of(&mut example)?;
-    let lines = text.lines().filter(|line| line.starts_with("millpond_")).count();
-    if lines == 0 {
-        return Err("expected lines that begin with millpond_, got none".to_owned());
-    }
-    let read = check(&promtool, &text)?;
-    println!("{}: {lines} lines of text read", promtool.display());
-    // A parser that lets everything pass would prove nothing.
-    let spoilt = text.replacen("# TYPE", "# TYPO", 1) + "millpond_spoilt{le=} 1\n";
-    let refused = !check(&promtool, &spoilt)?;
-    if !refused {
-        println!("the parser also read a text that was spoilt on purpose");
-    }
-    Ok(Verdict::from(read && refused))
+    process::output_of(example.args(["--format", "prometheus"]).env("MILLPOND_EXAMPLE_QUICK", "1"))
+}
+
+/// What a daemon that has done some of everything says over HTTP: a test leaves it in a folder.
+fn of_daemon(root: &Path) -> Result<String, String> {
+    let folder = process::target_folder(root).join("scrape");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let path = folder.join("metrics.txt");
+    // What an earlier run left must not be taken for the answer of this one.
+    let _ = fs::remove_file(&path);
+    let mut test = process::cargo(root);
+    test.args(["test", "--quiet", "--package", "millpond-http", "--test", "it", "--", "--exact"]);
+    test.arg("metrics::every_line_keeps_the_rules_in_both_formats_and_every_series_comes_once");
+    process::output_of(test.env("MILLPOND_SCRAPE_TO", &folder))?;
+    fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Whether the parser accepts a text.

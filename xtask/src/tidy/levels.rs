@@ -17,6 +17,7 @@ const LEVELS: &[(&str, u8)] = &[
     ("pool", 1),
     ("sim", 1),
     ("tasks", 2),
+    ("load", 3),
     ("local", 3),
     ("shm", 3),
     ("http", 3),

@@ -5,6 +5,7 @@
 
 mod configuration;
 mod daemon;
+mod load;
 mod program;
 mod sim;
 mod submit;

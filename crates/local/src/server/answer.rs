@@ -11,8 +11,8 @@ use super::Context;
 use super::exchanges::Exchanges;
 use crate::frame::{Flags, Header, Kind};
 use millpond_tasks::{
-    ErrorCode, LIST_MAX, ListFilter, Position, Reader, Refused, Stage, Submit, Task, TaskFailure, TaskId,
-    Wants,
+    DoorName, ErrorCode, LIST_MAX, ListFilter, Position, Reader, Refused, Stage, Submit, Task, TaskFailure,
+    TaskId, Wants,
 };
 use serde::de::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -110,7 +110,7 @@ impl Exchanges {
         let reader = opened.map(|((_, number), wants)| self.reader(number, wants));
         // Nobody who waits: then it is kept for whoever asks.
         let keep = flags.has(Flags::KEEP) || reader.is_none();
-        match context.service.submit(payload, Submit { reader, keep }) {
+        match context.service.submit(payload, Submit { reader, keep, door: DoorName::Control }) {
             Ok(accepted) => {
                 if let (Some(((slot, _), _)), Some(watching)) = (opened, accepted.watching) {
                     self.begin(context, slot, tag, watching);
@@ -309,7 +309,7 @@ fn filter(words: ListWords) -> Result<ListFilter, Refused> {
     if max.is_some_and(|max| max > LIST_MAX) {
         return wrong(format!("LIST: max: expected 0 to {LIST_MAX}, got {}", max.unwrap_or_default()));
     }
-    Ok(ListFilter { stage, handler, max })
+    Ok(ListFilter { stage, handler, max, ..ListFilter::default() })
 }
 
 /// A task's id as a request may give it: a whole number or a string.

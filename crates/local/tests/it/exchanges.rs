@@ -61,7 +61,7 @@ fn an_outcome_that_is_taken_is_told_once() {
         ask(client, Kind::Take, Flags::NONE, 3, &json!({ "task_id": id }).to_string())
     };
     let id = submit(&mut client, Flags::NONE, GATED).value["task_id"].clone();
-    assert_eq!(take(&mut client, &id).value["error"], "bad-arguments", "it has not ended");
+    assert_eq!(take(&mut client, &id).value["error"], "not-ended");
     daemon.gate.open();
     let told = get(&mut client, Flags::RESULT, &id);
     let taken = take(&mut client, &id);

@@ -7,7 +7,7 @@
 //! Not here: all other settings (`table.rs`).
 
 use super::table::{DAY, GIB, SOME_TIME, Setting, setting};
-use super::value::Kind::{self, Bytes, Command, Count, Name, OneOf, Pairs, Path, Span};
+use super::value::Kind::{self, Bytes, Command, Count, JsonObject, Name, OneOf, Pairs, Path, Sentence, Span};
 use std::time::Duration;
 
 /// The settings of one command handler, in its own table `[handler.NAME]`. They have neither flags nor
@@ -71,6 +71,10 @@ pub const HANDLER_SETTINGS: &[Setting] = &[
     .or("none", "only when it must be"),
     setting("env", Pairs, "", "handlers", "Variables added to its environment."),
     setting("directory", Path, "none", "handlers", "Where it is started.").or("none", "where the daemon was"),
+    setting("summary", Sentence, "none", "handlers", "What it does, for people who look for a handler.")
+        .or("none", "nothing is said"),
+    setting("example", JsonObject, "none", "handlers", "Arguments to try it with, as JSON.")
+        .or("none", "none are offered"),
 ];
 
 /// The settings of one memory region, in its own table `[region.NAME]`.

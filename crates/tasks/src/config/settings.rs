@@ -5,6 +5,7 @@
 //!
 //! Not here: what a value may be (`table.rs`, `named.rs`).
 
+use super::web::WebSettings;
 use crate::request::Limits;
 use millpond::PoolConfig;
 use std::collections::BTreeMap;
@@ -28,6 +29,8 @@ pub struct Settings {
     pub drain_timeout: Duration,
     /// The control socket.
     pub control: ControlSettings,
+    /// The HTTP door.
+    pub web: WebSettings,
     /// The mailbox files.
     pub mailbox: MailboxFileSettings,
     /// Limits of requests.
@@ -188,6 +191,10 @@ pub struct HandlerSettings {
     pub env: Vec<(String, String)>,
     /// Where it is started, if not where the daemon was.
     pub directory: Option<PathBuf>,
+    /// What it does, for people.
+    pub summary: Option<String>,
+    /// Arguments to try it with: a JSON object.
+    pub example: Option<String>,
 }
 
 /// One memory region.

@@ -8,6 +8,7 @@
 //! relations between settings (`check.rs`).
 
 use super::value::Kind::{self, Bytes, Count, Fraction, Hosts, OneOf, Path, Paths, Span, Switch};
+use super::web::WEB_SETTINGS;
 use millpond::policy::{admit, affinity, steal};
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ impl Setting {
         self
     }
 
-    const fn only_with(mut self, other: &'static str, value: &'static str) -> Self {
+    pub(super) const fn only_with(mut self, other: &'static str, value: &'static str) -> Self {
         self.only_with = Some((other, value));
         self
     }
@@ -110,7 +111,20 @@ fn strategies() -> Vec<&'static str> {
 
 /// All settings but those of single handlers and regions, in the order in which they are shown: first those
 /// without a section.
-pub const SETTINGS: &[Setting] = &[
+pub const SETTINGS: &[Setting] = &ALL;
+
+const ALL: [Setting; GENERAL.len() + WEB_SETTINGS.len()] = {
+    let mut all = [GENERAL[0]; GENERAL.len() + WEB_SETTINGS.len()];
+    let mut index = 0;
+    while index < all.len() {
+        all[index] = if index < GENERAL.len() { GENERAL[index] } else { WEB_SETTINGS[index - GENERAL.len()] };
+        index += 1;
+    }
+    all
+};
+
+/// All but those of the HTTP door, which has a file of its own.
+const GENERAL: &[Setting] = &[
     setting("workers", Count(1, 4096), "auto", "pool", "How many workers run tasks.")
         .specified("thread_count")
         .or("auto", "one for each processor, `workers_max` at most"),

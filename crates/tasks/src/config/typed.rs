@@ -12,6 +12,7 @@ use super::settings::{
     RegionAccess, RegionSettings, ResultSettings, ResultsFull, RetrySettings, Settings, StreamSettings,
 };
 use super::value::Value;
+use super::web::WebSettings;
 use super::{ConfigSources, load};
 use crate::request::Limits;
 use millpond::{
@@ -43,6 +44,7 @@ defaults_of_the_table! {
     KeySettings = keys;
     RetrySettings = retry;
     ControlSettings = control;
+    WebSettings = web;
     MailboxFileSettings = mailbox;
     ResultSettings = results;
     StreamSettings = stream;
@@ -66,6 +68,7 @@ impl Loaded {
             runtime_dir: text(self.value("runtime_dir")).map(PathBuf::from),
             drain_timeout: self.duration("drain_timeout"),
             control: self.control(),
+            web: self.web(),
             mailbox: self.mailbox(),
             request: self.request(),
             results: self.results(),
@@ -230,11 +233,11 @@ impl Loaded {
         }
     }
 
-    fn value(&self, name: &str) -> &Value {
+    pub(super) fn value(&self, name: &str) -> &Value {
         &self.get(name).0
     }
 
-    fn count(&self, name: &str) -> usize {
+    pub(super) fn count(&self, name: &str) -> usize {
         let count = number(self.value(name)).expect("the table says it is a number");
         usize::try_from(count).unwrap_or(usize::MAX)
     }
@@ -244,11 +247,11 @@ impl Loaded {
         u32::try_from(self.count(name)).unwrap_or(u32::MAX)
     }
 
-    fn duration(&self, name: &str) -> Duration {
+    pub(super) fn duration(&self, name: &str) -> Duration {
         span(self.value(name)).expect("the table says it is a duration")
     }
 
-    fn fraction(&self, name: &str) -> f64 {
+    pub(super) fn fraction(&self, name: &str) -> f64 {
         match self.value(name) {
             Value::Fraction(fraction) => *fraction,
             other => unreachable!("the table says {name} is a fraction, and it is {other}"),
@@ -291,6 +294,8 @@ impl LoadedTable {
                 _ => Vec::new(),
             },
             directory: text(self.value("directory")).map(PathBuf::from),
+            summary: text(self.value("summary")).map(str::to_owned),
+            example: text(self.value("example")).map(str::to_owned),
         }
     }
 
@@ -308,35 +313,35 @@ impl LoadedTable {
 
 // A word stands for none of these, and is answered with none.
 
-fn number(value: &Value) -> Option<u64> {
+pub(super) fn number(value: &Value) -> Option<u64> {
     match value {
         Value::Count(number) | Value::Bytes(number) => Some(*number),
         _ => None,
     }
 }
 
-fn span(value: &Value) -> Option<Duration> {
+pub(super) fn span(value: &Value) -> Option<Duration> {
     match value {
         Value::Span(duration) => Some(*duration),
         _ => None,
     }
 }
 
-fn text(value: &Value) -> Option<&str> {
+pub(super) fn text(value: &Value) -> Option<&str> {
     match value {
         Value::Text(text) => Some(text),
         _ => None,
     }
 }
 
-fn list(value: &Value) -> Vec<String> {
+pub(super) fn list(value: &Value) -> Vec<String> {
     match value {
         Value::List(items) => items.clone(),
         _ => Vec::new(),
     }
 }
 
-fn is_on(value: &Value) -> bool {
+pub(super) fn is_on(value: &Value) -> bool {
     *value == Value::Switch(true)
 }
 
@@ -384,9 +389,12 @@ mod tests {
                 names().into_iter().find(|name| *name != setting.default).map_or("", quoted)
             }
             Kind::Name | Kind::Path => "\"/x\"",
+            Kind::Address => "\"127.0.0.1:7\"",
             Kind::Paths | Kind::Hosts => "[\"/x\"]",
             Kind::Command => "[\"y\"]",
             Kind::Pairs => "{ A = \"b\" }",
+            Kind::Sentence => "\"Does it.\"",
+            Kind::JsonObject => "'{\"n\": 1}'",
         }
     }
 

@@ -10,9 +10,13 @@ use super::table::Setting;
 use super::units::{DURATION_FORMS, SIZE_FORMS, print_bytes, print_duration, read_bytes, read_duration};
 use crate::nearest::{did_you_mean, shown};
 use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 use std::fmt;
-use std::net::Ipv6Addr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
+
+/// The longest line for people.
+const SENTENCE_CHARACTERS_MAX: usize = 200;
 
 /// What a setting may be, with the least and the most where it has bounds.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +37,8 @@ pub enum Kind {
     Name,
     /// An absolute path.
     Path,
+    /// An address of this machine with a port.
+    Address,
     /// Absolute paths.
     Paths,
     /// Hosts, with or without a port.
@@ -41,6 +47,10 @@ pub enum Kind {
     Command,
     /// Names with texts.
     Pairs,
+    /// A line for people.
+    Sentence,
+    /// A JSON object, as a text.
+    JsonObject,
 }
 
 impl fmt::Display for Kind {
@@ -58,10 +68,13 @@ impl fmt::Display for Kind {
             Self::OneOf(names) => write!(f, "one of {}", names().join(", ")),
             Self::Name => f.write_str("a name of 1 to 64 of the letters a-z, 0-9, _, . and -"),
             Self::Path => f.write_str("an absolute path"),
+            Self::Address => f.write_str("an address with a port"),
             Self::Paths => f.write_str("a list of absolute paths"),
             Self::Hosts => f.write_str("a list of hosts"),
             Self::Command => f.write_str("a list of texts, the program first"),
             Self::Pairs => f.write_str("a table of texts"),
+            Self::Sentence => write!(f, "a line of 1 to {SENTENCE_CHARACTERS_MAX} characters"),
+            Self::JsonObject => f.write_str("a JSON object in a text"),
         }
     }
 }
@@ -265,6 +278,9 @@ impl Kind {
             (Self::Path, Untyped(text) | Text(text)) => {
                 is_path(text).then(|| Value::Text((*text).to_owned()))
             }
+            (Self::Address, Untyped(text) | Text(text)) => {
+                text.parse::<SocketAddr>().is_ok().then(|| Value::Text((*text).to_owned()))
+            }
             (Self::Paths | Self::Hosts, Untyped(text)) => {
                 let parts = text.split(',').map(|part| (Untyped(part.trim()), 0)).collect::<Vec<_>>();
                 return self.read_items(&parts).map(Value::List).map_err(|(part, _)| (part, None));
@@ -272,6 +288,12 @@ impl Kind {
             (Self::Paths | Self::Hosts, List(items)) => return self.read_items(items).map(Value::List),
             (Self::Command, List(items)) if !items.is_empty() => {
                 return self.read_items(items).map(Value::List);
+            }
+            (Self::Sentence, Untyped(text) | Text(text)) => {
+                is_sentence(text).then(|| Value::Text((*text).to_owned()))
+            }
+            (Self::JsonObject, Untyped(text) | Text(text)) => {
+                is_json_object(text).then(|| Value::Text((*text).to_owned()))
             }
             (Self::Pairs, Table(pairs)) => return read_pairs(pairs).map(Value::Pairs),
             _ => None,
@@ -315,9 +337,13 @@ impl Kind {
             (Self::Path | Self::Paths, Raw::Untyped(text) | Raw::Text(text)) if !text.starts_with('/') => {
                 Some("begin it with /".to_owned())
             }
+            (Self::Address, Raw::Untyped(_) | Raw::Text(_)) => {
+                Some("write it like 127.0.0.1:8080, 0.0.0.0:8080 or [::1]:8080".to_owned())
+            }
             (Self::Hosts, Raw::Untyped(_) | Raw::Text(_)) => {
                 Some("write each like example.org, *.example.org, example.org:8080 or [::1]:80".to_owned())
             }
+            (Self::JsonObject, _) => Some("write it like '{\"text\": \"hi\"}'".to_owned()),
             (Self::Command, Raw::Text(_)) => Some("write it like [\"python3\", \"handler.py\"]".to_owned()),
             _ => None,
         }
@@ -360,6 +386,15 @@ fn is_name(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(is_letter)
 }
 
+fn is_sentence(text: &str) -> bool {
+    (1..=SENTENCE_CHARACTERS_MAX).contains(&text.chars().count()) && !text.contains(char::is_control)
+}
+
+/// On one line, as arguments are.
+fn is_json_object(text: &str) -> bool {
+    text.starts_with('{') && !text.contains(['\n', '\r']) && serde_json::from_str::<&RawValue>(text).is_ok()
+}
+
 fn is_path(text: &str) -> bool {
     text.starts_with('/') && !text.contains('\0')
 }
@@ -397,6 +432,22 @@ mod tests {
         for other in others.split(' ').chain(["", "a b"]) {
             assert!(!is_host(other), "{other}");
         }
+    }
+
+    #[test]
+    fn an_example_is_an_object_on_one_line_and_a_sentence_is_not_long() {
+        for object in ["{}", r#"{"a": [1, {"b": null}]}"#] {
+            assert!(is_json_object(object), "{object}");
+        }
+        for other in ["", "[]", "{", r#"{"a": 1} 2"#, "{\"a\":\n1}", "{'a': 1}", " {}"] {
+            assert!(!is_json_object(other), "{other}");
+        }
+        assert!(is_sentence("Says it.") && is_sentence(&"ä".repeat(SENTENCE_CHARACTERS_MAX)));
+        assert!(
+            !is_sentence("")
+                && !is_sentence("a\nb")
+                && !is_sentence(&"a".repeat(SENTENCE_CHARACTERS_MAX + 1))
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod sleep;
 
 use crate::config::BuiltinSettings;
 use crate::error::{ErrorCode, TaskFailure};
-use crate::handler::Handler;
+use crate::handler::{About, Handler};
 use crate::timer::Timer;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -44,6 +44,13 @@ pub fn builtins(settings: &BuiltinSettings, timer: &Timer) -> Vec<(&'static str,
         ("http_get", Box::new(http::HttpGet(Arc::clone(&client)))),
         ("http_post", Box::new(http::HttpPost(client))),
     ]
+}
+
+/// What a handler says of itself.
+fn about(summary: &'static str, example: &str) -> About {
+    let example =
+        RawValue::from_string(example.to_owned()).expect("the examples below are JSON, as a test sees");
+    About { summary: summary.into(), example: Some(example) }
 }
 
 /// What a handler answers, as JSON. No handler answers with anything that is not.

@@ -29,12 +29,15 @@ mod process;
 mod task_line;
 mod turn;
 
-use super::Handler;
+use super::{About, Handler};
 use crate::call::Call;
 use crate::config::HandlerSettings;
 use crate::log::Log;
+use crate::request::TaskId;
+use crate::why::span;
 use crew::Crew;
 use desk::Taken;
+use serde_json::value::RawValue;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,8 +75,29 @@ impl Handler for Command {
         true
     }
 
+    fn why_waiting(&self, task: &TaskId) -> Option<String> {
+        let before = self.crew.desk.waiting_before(task)?;
+        let desk = self.crew.desk.stats();
+        let (label, places) = (&self.crew.launch.label, self.crew.settings.concurrency);
+        let mut reason = format!("it waits for a process of {label}: {} of {places} are busy", desk.busy);
+        if let Some(rest) = desk.rest {
+            let rest = span(rest);
+            reason.push_str(&format!(", {} rest after a crash, the first for {rest}", desk.resting));
+        }
+        reason.push_str(&format!("; {before} came before it and wait too"));
+        Some(reason)
+    }
+
     fn close(&self, within: Duration) {
         self.crew.close(within);
+    }
+
+    fn about(&self) -> About {
+        let settings = &self.crew.settings;
+        // The configuration lets nothing through but an object; a program that makes its own settings may
+        // err.
+        let example = settings.example.clone().and_then(|json| RawValue::from_string(json).ok());
+        About { summary: settings.summary.clone().unwrap_or_default().into(), example }
     }
 
     fn stats(&self) -> Option<serde_json::Value> {

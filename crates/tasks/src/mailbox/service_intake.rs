@@ -7,6 +7,7 @@
 //! Not here: how a request becomes a task (`submit.rs`).
 
 use super::letter::{Intake, Letter, Take};
+use crate::door::DoorName;
 use crate::error::ErrorCode;
 use crate::service::ServiceHandle;
 use crate::submit::Submit;
@@ -19,7 +20,8 @@ const ASK_AGAIN_MAX: Duration = Duration::from_millis(10);
 impl Intake for ServiceHandle {
     fn take(&self, _mailbox: usize, letter: &Letter) -> Take {
         // The sender is told the outcome, so nobody else needs to keep it.
-        match self.submit(&letter.text, Submit { reader: None, keep: false }) {
+        let how = Submit { reader: None, keep: false, door: DoorName::Mailbox };
+        match self.submit(&letter.text, how) {
             Ok(accepted) => {
                 let (reply, tag) = (Arc::clone(&letter.reply), letter.tag);
                 accepted.task.on_end(move |task, outcome| reply.ended(tag, task.id(), outcome));

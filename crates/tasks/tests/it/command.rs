@@ -72,6 +72,8 @@ fn script(words: &[&str]) -> HandlerSettings {
         tasks_per_process_max: None,
         env: Vec::new(),
         directory: None,
+        summary: None,
+        example: None,
     }
 }
 

@@ -204,7 +204,10 @@ impl Mill {
         self.readers.lock().unwrap().insert(tag, Arc::clone(&line));
         let who: Arc<dyn Watch> = Arc::clone(self) as Arc<dyn Watch>;
         let reader = wants.map(|wants| Reader { who, tag, wants });
-        match self.handle.submit(request.as_bytes(), Submit { reader, keep: dice.one_in(2) }) {
+        match self
+            .handle
+            .submit(request.as_bytes(), Submit { reader, keep: dice.one_in(2), ..Submit::default() })
+        {
             Ok(accepted) => self.enter(accepted, line, dice),
             Err(refused) => {
                 let expected = matches!(

@@ -75,7 +75,11 @@ fn whoever_comes_again_may_watch_the_task_in_every_stage() {
     let scribe = Scribe::new();
     let request = r#"{"handler":"hold","idempotency_key":"k","delay_ms":20}"#;
     let again = |tag: u64| {
-        let how = Submit { reader: Some(scribe.reader(tag, Wants::Stream { from: 0 })), keep: false };
+        let how = Submit {
+            reader: Some(scribe.reader(tag, Wants::Stream { from: 0 })),
+            keep: false,
+            ..Submit::default()
+        };
         mill.handle.submit(request.as_bytes(), how).unwrap()
     };
     let delayed = again(0);
@@ -190,7 +194,7 @@ fn a_reader_may_hand_in_requests_when_it_is_told() {
             let submit = |tag| {
                 let request = format!(r#"{{"handler":"once","idempotency_key":"{tag}"}}"#);
                 let reader = Some(Reader { who: Arc::clone(&who), tag, wants: Wants::Result });
-                handle.submit(request.as_bytes(), Submit { reader, keep: true }).unwrap()
+                handle.submit(request.as_bytes(), Submit { reader, keep: true, ..Submit::default() }).unwrap()
             };
             [submit(0), submit(1)]
         });
@@ -216,7 +220,7 @@ fn a_refused_request_gives_its_key_back() {
 fn a_request_whose_outcome_is_gone_is_not_run_again() {
     let (mill, runs) = counting(small());
     for request in [KEYED, r#"{"handler":"once","idempotency_key":"with an id","task_id":7}"#] {
-        let how = || Submit { reader: None, keep: false };
+        let how = || Submit { reader: None, keep: false, ..Submit::default() };
         let first = mill.handle.submit(request.as_bytes(), how()).unwrap();
         ended(&first.task);
         mill.settle();

@@ -135,7 +135,8 @@ fn a_place_that_was_promised_and_is_not_needed_is_free_again() {
     let mill = Mill::start(config);
     let scribe = Scribe::new();
     for round in 0..20 {
-        let how = Submit { reader: Some(scribe.reader(round, Wants::Result)), keep: false };
+        let how =
+            Submit { reader: Some(scribe.reader(round, Wants::Result)), keep: false, ..Submit::default() };
         let accepted = mill.handle.submit(br#"{"handler":"hold","task_id":1}"#, how).unwrap();
         assert_eq!(mill.refuse(r#"{"handler":"echo","task_id":1}"#).failure.code, ErrorCode::DuplicateId);
         let call = mill.call();

@@ -144,7 +144,8 @@ fn an_id_is_free_again_once_its_outcome_is_gone() {
     let mill = Mill::start(small());
     let scribe = Scribe::new();
     for round in 0..3 {
-        let how = Submit { reader: Some(scribe.reader(round, Wants::Result)), keep: false };
+        let how =
+            Submit { reader: Some(scribe.reader(round, Wants::Result)), keep: false, ..Submit::default() };
         let accepted = mill.handle.submit(br#"{"handler":"echo","task_id":1}"#, how).unwrap();
         ended(&accepted.task);
         mill.settle();
@@ -158,8 +159,10 @@ fn what_was_never_there_is_not_found_and_what_is_over_is_gone() {
     let code = |id: &TaskId| mill.handle.get(id).map(|_| ()).unwrap_err().code;
     assert_eq!(code(&TaskId::Assigned(1)), ErrorCode::NotFound);
     assert_eq!(code(&TaskId::Number(1)), ErrorCode::NotFound);
-    let accepted =
-        mill.handle.submit(br#"{"handler":"echo"}"#, Submit { reader: None, keep: false }).unwrap();
+    let accepted = mill
+        .handle
+        .submit(br#"{"handler":"echo"}"#, Submit { reader: None, keep: false, ..Submit::default() })
+        .unwrap();
     assert_eq!(accepted.task.id(), &TaskId::Assigned(1));
     ended(&accepted.task);
     mill.settle();
@@ -182,7 +185,8 @@ fn a_full_queue_says_when_to_come_again_and_leaves_nothing() {
     let before = mill.handle.list(&ListFilter::default()).len();
     for number in 0..100 {
         let request = format!(r#"{{"handler":"echo","task_id":{number},"idempotency_key":"k{number}"}}"#);
-        let how = Submit { reader: Some(scribe.reader(number, Wants::Result)), keep: true };
+        let how =
+            Submit { reader: Some(scribe.reader(number, Wants::Result)), keep: true, ..Submit::default() };
         let refused = mill.handle.submit(request.as_bytes(), how).unwrap_err();
         assert_eq!(refused.failure.code, ErrorCode::QueueFull);
         assert_eq!(refused.id, Some(TaskId::Number(number)));
@@ -413,7 +417,7 @@ fn where_the_oldest_goes_it_is_told_so_and_the_newest_runs() {
 fn where_the_newest_goes_it_is_told_so_and_the_oldest_runs() {
     let (mill, oldest) = crammed(BackPressure::DropNewest);
     let scribe = Scribe::new();
-    let how = Submit { reader: Some(scribe.reader(1, Wants::Result)), keep: true };
+    let how = Submit { reader: Some(scribe.reader(1, Wants::Result)), keep: true, ..Submit::default() };
     let newest = mill.handle.submit(br#"{"handler":"echo","retries":9}"#, how).unwrap();
     assert_eq!(failed(&newest.task).code, ErrorCode::Dropped);
     assert_eq!((scribe.ends(1), ended(&newest.task).attempts), (1, 0));
@@ -450,10 +454,10 @@ fn a_cancel_that_races_with_a_refusal_leaves_nothing_behind() {
             }
         });
         for _ in 0..20_000 {
-            match mill
-                .handle
-                .submit(br#"{"handler":"echo","task_id":1}"#, Submit { reader: None, keep: false })
-            {
+            match mill.handle.submit(
+                br#"{"handler":"echo","task_id":1}"#,
+                Submit { reader: None, keep: false, ..Submit::default() },
+            ) {
                 Ok(accepted) => codes.push(failed(&accepted.task).code),
                 // The id is free again a moment after the outcome of the last task was set.
                 Err(refused) => codes.push(refused.failure.code),

@@ -286,7 +286,10 @@ fn submit_while(mill: &Mill, end: impl FnOnce()) -> Harvest {
                 _ => r#"{"handler":"echo"}"#,
             };
             let reader = Some(scribe.reader(number as u64, Wants::Result));
-            match mill.handle.submit(request.as_bytes(), Submit { reader, keep: number.is_multiple_of(2) }) {
+            match mill.handle.submit(
+                request.as_bytes(),
+                Submit { reader, keep: number.is_multiple_of(2), ..Submit::default() },
+            ) {
                 Ok(one) => {
                     let tally = tally.clone();
                     one.task.on_end(move |_, _| tally.add(number));
@@ -379,7 +382,8 @@ fn a_task_that_is_not_kept_is_gone_when_it_ended() {
     let mill = Mill::start(small());
     let scribe = Scribe::new();
     let submit = |request: &str, keep: bool| {
-        let how = Submit { reader: Some(scribe.reader(0, Wants::Stream { from: 0 })), keep };
+        let how =
+            Submit { reader: Some(scribe.reader(0, Wants::Stream { from: 0 })), keep, ..Submit::default() };
         let accepted = mill.handle.submit(request.as_bytes(), how).unwrap();
         (accepted.task.id().clone(), Arc::downgrade(&accepted.task), accepted.watching)
     };

@@ -90,7 +90,7 @@ fn events_are_numbered_from_zero_and_come_in_the_order_they_were_said() {
 fn one_who_wants_the_result_is_told_of_nothing_else() {
     let mill = Mill::start(small());
     let scribe = Scribe::new();
-    let how = Submit { reader: Some(scribe.reader(1, Wants::Result)), keep: false };
+    let how = Submit { reader: Some(scribe.reader(1, Wants::Result)), keep: false, ..Submit::default() };
     let accepted = mill.handle.submit(HOLD.as_bytes(), how).unwrap();
     let call = mill.call();
     call.partial(json("1")).unwrap();
@@ -462,7 +462,7 @@ fn an_outcome_whose_reader_left_is_kept_although_nobody_asked_for_that() {
     let mill = Mill::start(small());
     let scribe = Scribe::new();
     let submit = || {
-        let how = Submit { reader: Some(scribe.reader(1, Wants::Result)), keep: false };
+        let how = Submit { reader: Some(scribe.reader(1, Wants::Result)), keep: false, ..Submit::default() };
         mill.handle.submit(HOLD.as_bytes(), how).unwrap()
     };
     let (left, stayed) = (submit(), submit());

@@ -160,7 +160,11 @@ impl Mill {
 
     /// Hands in a request whose stream is read; the outcome is kept as well.
     pub(crate) fn submit_read(&self, text: &str, who: &Arc<Scribe>, tag: u64) -> (Arc<Task>, Watching) {
-        let how = Submit { reader: Some(who.reader(tag, Wants::Stream { from: 0 })), keep: true };
+        let how = Submit {
+            reader: Some(who.reader(tag, Wants::Stream { from: 0 })),
+            keep: true,
+            ..Submit::default()
+        };
         let accepted = self.handle.submit(text.as_bytes(), how).unwrap();
         (accepted.task, accepted.watching.expect("a reader was named"))
     }

@@ -1,15 +1,20 @@
 //! `echo`: answers with its arguments. What it costs is what a task costs.
 //!
-//! The arguments are handed back as they came, without being read or copied: this is the handler with which
-//! the way through the daemon is measured.
+//! The arguments are handed back as they came, without being read: this is the handler with which the way
+//! through the daemon is measured.
 
+use super::about;
 use crate::call::Call;
-use crate::handler::Handler;
+use crate::handler::{About, Handler};
 
 pub(super) struct Echo;
 
 impl Handler for Echo {
     fn start(&self, call: Call) {
         call.finish_with_args();
+    }
+
+    fn about(&self) -> About {
+        about("Answers with its arguments.", r#"{"text": "hello"}"#)
     }
 }

@@ -15,10 +15,10 @@ mod attacks;
 
 use super::arguments::Arguments;
 use super::content::{Content, Encoding, PIECE_BYTES, Pieces};
-use super::{answer, buffer_for, too_large};
+use super::{about, answer, buffer_for, too_large};
 use crate::call::Call;
 use crate::error::TaskFailure;
-use crate::handler::Handler;
+use crate::handler::{About, Handler};
 use beneath::Place;
 use rustix::fs::OFlags;
 use serde::Serialize;
@@ -81,6 +81,13 @@ impl Handler for FileRead {
     fn start(&self, call: Call) {
         let outcome = millpond::blocking(|| self.read(&call));
         call.finish(outcome);
+    }
+
+    fn about(&self) -> About {
+        about(
+            "Reads a file, or a part of one, below an allowed directory.",
+            r#"{"path": "/srv/data/in.txt"}"#,
+        )
     }
 }
 
@@ -180,6 +187,13 @@ impl Handler for FileWrite {
     fn start(&self, call: Call) {
         let outcome = millpond::blocking(|| self.write(&call));
         call.finish(outcome);
+    }
+
+    fn about(&self) -> About {
+        about(
+            "Writes a file below an allowed directory.",
+            r#"{"path": "/srv/data/out.txt", "data": "hello", "mode": "replace"}"#,
+        )
     }
 }
 

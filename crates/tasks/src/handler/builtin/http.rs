@@ -20,10 +20,11 @@ mod stopper;
 #[cfg(test)]
 mod tests;
 
+use super::about;
 use crate::call::Call;
 use crate::config::BuiltinSettings;
 use crate::error::{ErrorCode, TaskFailure};
-use crate::handler::Handler;
+use crate::handler::{About, Handler};
 use crate::nearest::shown;
 use answer::{Broken, Head, Incoming};
 use ask::{Ask, Wanted, is_redirect};
@@ -62,12 +63,20 @@ impl Handler for HttpGet {
         let outcome = Wanted::read_get(call.args()).and_then(|wanted| self.0.run(&call, wanted));
         call.finish(outcome);
     }
+
+    fn about(&self) -> About {
+        about("Fetches a page from an allowed host.", r#"{"url": "https://api.example.org/"}"#)
+    }
 }
 
 impl Handler for HttpPost {
     fn start(&self, call: Call) {
         let outcome = Wanted::read_post(call.args()).and_then(|wanted| self.0.run(&call, wanted));
         call.finish(outcome);
+    }
+
+    fn about(&self) -> About {
+        about("Sends a body to an allowed host.", r#"{"url": "https://api.example.org/", "json": {"n": 1}}"#)
     }
 }
 

@@ -9,10 +9,10 @@
 
 use super::arguments::Arguments;
 use super::content::{Content, Encoding};
-use super::{answer, buffer, too_large};
+use super::{about, answer, buffer, too_large};
 use crate::call::Call;
 use crate::error::TaskFailure;
-use crate::handler::Handler;
+use crate::handler::{About, Handler};
 use crate::symbols::{Access, Region, RegionUse};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -48,6 +48,10 @@ impl Handler for ReadMemory {
         let arguments = Arguments::read("read_memory", args, READ_ARGUMENTS)?;
         named_region(&arguments, "read_from", Access::Read)
     }
+
+    fn about(&self) -> About {
+        about("Reads bytes of a named region of memory.", r#"{"region": "name", "offset": 0, "length": 16}"#)
+    }
 }
 
 impl ReadMemory {
@@ -77,6 +81,10 @@ impl Handler for WriteMemory {
     fn regions(&self, args: &RawValue) -> Result<Vec<RegionUse>, TaskFailure> {
         let arguments = Arguments::read("write_memory", args, WRITE_ARGUMENTS)?;
         named_region(&arguments, "write_to", Access::Write)
+    }
+
+    fn about(&self) -> About {
+        about("Writes bytes into a named region of memory.", r#"{"region": "name", "data": "hello"}"#)
     }
 }
 

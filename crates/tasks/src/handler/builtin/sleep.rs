@@ -3,11 +3,11 @@
 //! The call belongs to the timer's act alone. If the nap is cut short the act is taken out of the timer and
 //! dropped, and the call with it; by then its task has ended, so nobody hears of that.
 
-use super::answer;
 use super::arguments::{Arguments, wrong};
+use super::{about, answer};
 use crate::call::Call;
 use crate::error::TaskFailure;
-use crate::handler::Handler;
+use crate::handler::{About, Handler};
 use crate::timer::{Timer, TimerKey};
 use serde::Serialize;
 use std::mem;
@@ -54,6 +54,10 @@ impl Handler for Sleep {
         if let Nap::CutShort = change(&nap, Nap::Planned(key)) {
             self.timer.cancel(key);
         }
+    }
+
+    fn about(&self) -> About {
+        about("Answers after a while.", r#"{"ms": 250}"#)
     }
 }
 

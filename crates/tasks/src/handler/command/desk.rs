@@ -21,6 +21,7 @@ use super::bell::Bell;
 use super::process::Group;
 use super::turn::Orders;
 use crate::call::Call;
+use crate::request::TaskId;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::io;
@@ -355,6 +356,11 @@ impl Desk {
         for group in self.groups() {
             group.doom();
         }
+    }
+
+    /// How many calls wait that came before the one of this task; none if that does not wait here.
+    pub(super) fn waiting_before(&self, task: &TaskId) -> Option<usize> {
+        self.lock().waiting.values().position(|job| job.call.task_id() == task)
     }
 
     pub(super) fn stats(&self) -> DeskStats {

@@ -175,6 +175,8 @@ mod tests {
             tasks_per_process_max: None,
             env: Vec::new(),
             directory: None,
+            summary: None,
+            example: None,
         }
     }
 

@@ -203,3 +203,23 @@ fn a_program_that_serves_once_and_leaves_costs_no_task() {
     assert_eq!(rig.count("crashes"), 0, "{:#?}", rig.lines());
     rig.stop();
 }
+
+#[test]
+fn a_task_says_that_it_waits_for_a_process_and_how_many_wait_before_it() {
+    let rig = rig(moody());
+    let holds = rig.submit(&json!({"do": "hang"}));
+    until("the process has its task", || rig.count("busy") == 1);
+    let first = rig.submit(&json!({"do": "echo"}));
+    until("one waits", || rig.count("waiting") == 1);
+    let second = rig.submit(&json!({"do": "echo"}));
+    until("two wait", || rig.count("waiting") == 2);
+    let why = |task: &Task| rig.handle.why(task.id()).unwrap();
+    let begins = "attempt 1 of 1 has begun, and it waits for a process of ";
+    let first_says = why(&first);
+    assert!(first_says.starts_with(begins), "{first_says}");
+    assert!(first_says.ends_with(": 1 of 1 are busy; 0 came before it and wait too"), "{first_says}");
+    assert!(why(&second).ends_with("; 1 came before it and wait too"), "{}", why(&second));
+    assert!(why(&holds).starts_with("attempt 1 of 1 has been running for "), "{}", why(&holds));
+    rig.handle.cancel(holds.id()).unwrap();
+    assert_eq!((outcome(&first).status(), outcome(&second).status()), (0, 0));
+}

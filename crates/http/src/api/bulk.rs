@@ -1,0 +1,281 @@
+//! Any number of tasks, one to a line, answered line by line while the rest is still being sent.
+//!
+//! Nobody has to know how much the daemon can take: when it is full, this stops reading, and the sender
+//! feels it. Answers come in the order of the lines. A client must read while it sends; if it does not, its
+//! own answers fill the connection, and nothing moves until it does.
+//!
+//! ```text
+//!  body ──► Cutter ── line ──► submit ──► window: accepted, in order ── ended? ──► answer
+//!              ▲                 │ full: wait, then the same line again
+//!              └── not read while the window is full
+//! ```
+
+use super::Api;
+use super::ask::{Answered, Ask, LINES_TYPE};
+use super::body::next_piece;
+use super::cutter::{Cutter, Line};
+use super::flow::{Out, flow};
+use super::follow::{Form, stream_answer, write_json};
+use super::problem::Problem;
+use super::query::{bad, cut};
+use super::submit::traceparent;
+use super::wait::{Bell, Woken};
+use bytes::Bytes;
+use hyper::body::Incoming;
+use millpond_tasks::{
+    Accepted, DoorName, ErrorCode, Refused, Request, Submit, Task, TaskFailure, TaskId, Wants, Watching,
+};
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::io::Write as _;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What an answer waits for.
+pub(super) const UNTIL: &[&str] = &["accepted", "ended"];
+/// Other names under which clients send lines.
+const LINES_TYPES: &[&str] = &[LINES_TYPE, "application/ndjson", "application/jsonl"];
+/// How many tasks of one bulk may be under way at once if their ends are waited for.
+const WINDOW_MAX: usize = 1024;
+/// Answers are sent on when they are so many bytes, or when there is nothing else to do.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// `POST /v1/bulk`.
+pub(super) fn bulk(api: &Arc<Api>, ask: &mut Ask) -> Answered {
+    ask.expect_body(LINES_TYPES)?;
+    let waits_for_end = match ask.query().text("until")?.as_deref() {
+        None | Some("accepted") => false,
+        Some("ended") => true,
+        Some(other) => {
+            return Err(
+                bad(format!("until: expected {}, got {:?}", UNTIL.join(" or "), cut(other))).closing()
+            );
+        }
+    };
+    let held = api.take_stream().map_err(Problem::closing)?;
+    let line_bytes_max = usize::try_from(api.service.limits().request_bytes_max).unwrap_or(usize::MAX);
+    let memory = api.take_body(line_bytes_max)?;
+    let trace = traceparent(ask)?.map(Into::into);
+    let body = ask.body.take();
+    // From here on the body is the stream's, and so is its end.
+    ask.is_read = true;
+    let mut bulk = Bulk {
+        api: Arc::clone(api),
+        body,
+        cutter: Cutter::new(line_bytes_max),
+        trace,
+        waits_for_end,
+        bell: Arc::default(),
+        window: VecDeque::new(),
+        answers: Vec::new(),
+    };
+    let body = flow(move |out| async move {
+        let _held = (held, memory);
+        bulk.run(&out).await;
+    });
+    Ok(stream_answer(Form::Lines, body))
+}
+
+struct Bulk {
+    api: Arc<Api>,
+    /// None once it has ended, or is not wanted any more.
+    body: Option<Incoming>,
+    cutter: Cutter,
+    /// The trace that tasks without one continue.
+    trace: Option<Box<str>>,
+    waits_for_end: bool,
+    bell: Arc<Bell>,
+    /// Accepted and not answered, oldest first.
+    window: VecDeque<Pending>,
+    /// Written and not sent.
+    answers: Vec<u8>,
+}
+
+struct Pending {
+    line: u64,
+    what: What,
+}
+
+enum What {
+    /// Its end is waited for, by whoever watches it.
+    Task(Arc<Task>, #[expect(dead_code, reason = "dropping it ends the watching")] Option<Watching>),
+    /// Those before it come first.
+    Refused(Refused),
+}
+
+/// What a bulk has to do next.
+enum Next {
+    /// Look at the window, and at the lines that have come.
+    Look,
+    /// More of the body has come.
+    Piece(Bytes),
+    /// The body has ended.
+    End,
+    /// The body broke, or took too long.
+    Broken(Box<Problem>),
+}
+
+impl Bulk {
+    async fn run(&mut self, out: &Out) {
+        loop {
+            self.answer_ended();
+            while self.window.len() < WINDOW_MAX {
+                let Some(line) = self.cutter.next_line() else { break };
+                self.take_in(line, out).await;
+                if self.answers.len() >= PIECE_BYTES {
+                    self.send(out).await;
+                }
+            }
+            self.send(out).await;
+            if self.body.is_none() && self.window.is_empty() {
+                return;
+            }
+            match self.next().await {
+                Next::Look => {}
+                Next::Piece(piece) => self.cutter.push(&piece),
+                Next::End => {
+                    self.body = None;
+                    if let Some(line) = self.cutter.last_line() {
+                        self.take_in(line, out).await;
+                    }
+                }
+                Next::Broken(problem) => {
+                    self.stop();
+                    write!(self.answers, "{{\"problem\":").expect("a vector takes it");
+                    problem.write_json(None, &mut self.answers);
+                    self.answers.extend_from_slice(b"}\n");
+                }
+            }
+        }
+    }
+
+    /// Whatever still comes is not read.
+    fn stop(&mut self) {
+        self.body = None;
+        self.cutter = Cutter::new(0);
+    }
+
+    async fn send(&mut self, out: &Out) {
+        if !self.answers.is_empty() {
+            out.send(std::mem::take(&mut self.answers)).await;
+        }
+    }
+
+    /// Waits for the first of what may happen.
+    async fn next(&mut self) -> Next {
+        let (api, bell) = (&self.api, &self.bell);
+        let is_room = self.window.len() < WINDOW_MAX;
+        let Some(body) = self.body.as_mut().filter(|_| is_room) else {
+            bell.heard().await;
+            return Next::Look;
+        };
+        let mut rung = pin!(bell.heard());
+        let mut piece = pin!(next_piece(api, body, Instant::now() + api.settings.body_timeout));
+        poll_fn(|context| {
+            if rung.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Next::Look);
+            }
+            piece.as_mut().poll(context).map(|piece| match piece {
+                Ok(Some(piece)) => Next::Piece(piece),
+                Ok(None) => Next::End,
+                Err(problem) => Next::Broken(problem),
+            })
+        })
+        .await
+    }
+
+    /// Takes one line in. While the daemon is full this waits, and meanwhile nothing is read.
+    async fn take_in(&mut self, line: Line, out: &Out) {
+        let patience = Instant::now() + self.api.settings.request_timeout;
+        let lines_max = self.api.service.limits().batch_lines_max;
+        if line.number > lines_max {
+            self.stop();
+            let message =
+                format!("expected at most {lines_max} lines, got more; this one and the rest were not read");
+            let failure = TaskFailure::new(ErrorCode::TooLarge, message);
+            return self.refuse(line.number, Refused { failure, id: None, retry_after: None });
+        }
+        loop {
+            match self.submit(&line) {
+                Ok(accepted) => return self.accept(line.number, accepted),
+                Err(refused) if refused.failure.code == ErrorCode::QueueFull && Instant::now() < patience => {
+                    self.answer_ended();
+                    self.send(out).await;
+                    let pause = refused.retry_after.unwrap_or(Duration::from_millis(20));
+                    if self.bell.rung(Instant::now() + pause, &self.api.door).await == Woken::Drains {
+                        self.stop();
+                        return self.refuse(line.number, refused);
+                    }
+                }
+                Err(refused) => {
+                    // What comes behind it would be refused too.
+                    if refused.failure.code == ErrorCode::Draining {
+                        self.stop();
+                    }
+                    return self.refuse(line.number, refused);
+                }
+            }
+        }
+    }
+
+    fn submit(&self, line: &Line) -> Result<Accepted, Refused> {
+        let service = &self.api.service;
+        let parsed = Request::parse(&line.text, service.limits());
+        let Ok(mut request) = parsed.map_err(|error| error.in_line(line.number)) else {
+            // Handed in all the same, so that it is counted as every refusal is.
+            let mut refused = service.submit(&line.text, Submit::default());
+            if let Err(Refused { failure: TaskFailure { at: Some(at), .. }, .. }) = &mut refused {
+                at.line = line.number;
+            }
+            return refused;
+        };
+        request.traceparent = request.traceparent.take().or_else(|| self.trace.clone());
+        let reader = self.waits_for_end.then(|| self.bell.reader(Wants::Result));
+        service.submit_request(request, Submit { reader, keep: !self.waits_for_end, door: DoorName::Http })
+    }
+
+    fn accept(&mut self, line: u64, accepted: Accepted) {
+        #[derive(Serialize)]
+        struct Words<'a> {
+            task_id: &'a TaskId,
+        }
+        if self.waits_for_end {
+            self.window.push_back(Pending { line, what: What::Task(accepted.task, accepted.watching) });
+        } else {
+            let words = Words { task_id: accepted.task.id() };
+            write_line(line, |out| write_json(&words, out), &mut self.answers);
+        }
+    }
+
+    fn refuse(&mut self, line: u64, refused: Refused) {
+        self.window.push_back(Pending { line, what: What::Refused(refused) });
+        self.answer_ended();
+    }
+
+    /// Answers those that have ended, up to the first that has not.
+    fn answer_ended(&mut self) {
+        while let Some(Pending { line, what }) = self.window.front() {
+            match what {
+                What::Task(task, _) if !task.is_ended() => return,
+                What::Task(task, _) => {
+                    write_line(*line, |out| _ = task.write_outcome(out), &mut self.answers)
+                }
+                What::Refused(refused) => write_line(*line, |out| refused.write_json(out), &mut self.answers),
+            }
+            self.window.pop_front();
+        }
+    }
+}
+
+/// Appends an object with the number of its line in front.
+fn write_line(number: u64, write: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
+    write!(out, "{{\"line\":{number}").expect("a vector takes it");
+    let brace = out.len();
+    write(out);
+    out[brace] = b',';
+    out.push(b'\n');
+}

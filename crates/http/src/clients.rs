@@ -1,0 +1,430 @@
+//! Who is connected, what each is doing, and for how long: so that nobody holds on to a connection for ever.
+//!
+//! ```text
+//!            first byte              head complete             answer handed over
+//!   Idle ───────────────► Head ───────────────────► Busy ───────────────────► Idle
+//!    │ idle_timeout        │ head_timeout             │ write_timeout while nobody reads
+//!    ▼                     ▼                          ▼
+//!   closed                408, closed                cut
+//! ```
+//!
+//! Workers note the phase as it changes; the accept side looks at all of them a few times a second and tells
+//! those that are overdue. So no request pays for a timer. When too many are connected, the one that has been
+//! idle for longest makes room.
+//!
+//! Not here: what a worker does when it is told (`connection.rs`).
+
+use crate::door::Pass;
+use crate::figures::{Cut, Turned};
+use crate::visit::Peer;
+use slab::Slab;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+/// What a client is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// No part of a request has come.
+    Idle,
+    /// A part of a head has.
+    Head,
+    /// A request is being answered.
+    Busy,
+}
+
+/// For how long a client may do what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) idle: Duration,
+    pub(crate) head: Duration,
+    pub(crate) write: Duration,
+}
+
+/// One connection, as the rest of the door sees it.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) peer: Peer,
+    /// What times are counted from, so that one fits into a word.
+    epoch: Instant,
+    /// The phase in the two lowest bits, above them since when, in milliseconds after `epoch`. Written by the
+    /// worker that serves it, read by the accept side.
+    phase: AtomicU64,
+    /// Since when an answer has been waiting to be read, plus 1; 0 if none is. Written by the worker.
+    stalled: AtomicU64,
+    /// 0, or 1 and the number of the `Cut`. Written by the accept side, taken by the worker.
+    cut: AtomicU8,
+    /// How the worker is told. Written by it, taken by the accept side.
+    waker: Mutex<Option<Waker>>,
+    /// What it came in with, until its first request takes it or does not come. Touched by the worker alone;
+    /// the lock is never waited for.
+    pass: Mutex<Option<Pass>>,
+    has_pass: AtomicBool,
+    /// How many requests it has made. Written by the worker.
+    requests: AtomicU64,
+    /// Whether the last of them had a body, which may not have been read to its end. Touched by the worker.
+    has_body: AtomicBool,
+}
+
+const PHASE_BITS: u32 = 2;
+
+impl Client {
+    fn new(peer: Peer, epoch: Instant) -> Self {
+        let client = Self {
+            peer,
+            epoch,
+            phase: AtomicU64::new(0),
+            stalled: AtomicU64::new(0),
+            cut: AtomicU8::new(0),
+            waker: Mutex::new(None),
+            pass: Mutex::new(None),
+            has_pass: AtomicBool::new(false),
+            requests: AtomicU64::new(0),
+            has_body: AtomicBool::new(false),
+        };
+        // It waits in the line: nobody may expect a word from it, or send it away for its silence.
+        client.set_phase(Phase::Busy, Instant::now());
+        client
+    }
+
+    /// It comes in with this.
+    pub(crate) fn bring(&self, pass: Pass) {
+        *lock(&self.pass) = Some(pass);
+        self.has_pass.store(true, Relaxed);
+    }
+
+    /// What it came in with, if it still has it.
+    pub(crate) fn take_pass(&self) -> Option<Pass> {
+        if !self.has_pass.load(Relaxed) {
+            return None;
+        }
+        self.has_pass.store(false, Relaxed);
+        lock(&self.pass).take()
+    }
+
+    /// Some bytes came.
+    pub(crate) fn has_spoken(&self) {
+        if self.phase() == Phase::Idle {
+            self.set_phase(Phase::Head, Instant::now());
+        }
+    }
+
+    /// A head is complete. Says how many there have been.
+    pub(crate) fn has_asked(&self, now: Instant, has_body: bool) -> u64 {
+        self.has_body.store(has_body, Relaxed);
+        self.set_phase(Phase::Busy, now);
+        self.requests.fetch_add(1, Relaxed) + 1
+    }
+
+    /// A worker has it, or the last answer was handed over: the next word is the client's.
+    pub(crate) fn is_awaited(&self) {
+        self.set_phase(Phase::Idle, Instant::now());
+    }
+
+    /// An answer cannot be written on.
+    pub(crate) fn stalls(&self) {
+        if self.stalled.load(Relaxed) == 0 {
+            self.stalled.store(self.millis(Instant::now()) + 1, Relaxed);
+        }
+    }
+
+    /// Some of it could.
+    pub(crate) fn flows(&self) {
+        if self.stalled.load(Relaxed) != 0 {
+            self.stalled.store(0, Relaxed);
+        }
+    }
+
+    /// Whether it may still be sending the body of its last request.
+    pub(crate) fn may_be_sending(&self) -> bool {
+        self.has_body.load(Relaxed)
+    }
+
+    /// Whether a request is being answered.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.phase() == Phase::Busy
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        split(self.phase.load(Relaxed)).0
+    }
+
+    /// How the worker wants to be told. Says what it has been told already.
+    pub(crate) fn listen(&self, waker: &Waker) -> Option<Cut> {
+        let mut known = lock(&self.waker);
+        if !known.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            *known = Some(waker.clone());
+        }
+        drop(known);
+        if self.cut.load(Relaxed) == 0 {
+            return None;
+        }
+        let number = self.cut.swap(0, Acquire);
+        Cut::ALL.get(usize::from(number).wrapping_sub(1)).copied()
+    }
+
+    /// Tells the worker to end it.
+    pub(crate) fn cut(&self, why: Cut) {
+        self.cut.store(why as u8 + 1, Release);
+        let waker = lock(&self.waker).take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn set_phase(&self, phase: Phase, now: Instant) {
+        self.phase.store(self.millis(now) << PHASE_BITS | phase as u64, Relaxed);
+    }
+
+    fn millis(&self, now: Instant) -> u64 {
+        now.saturating_duration_since(self.epoch).as_millis() as u64
+    }
+
+    /// Whether it has been at the same thing for too long.
+    fn overdue(&self, patience: &Patience, now: Instant) -> Option<Cut> {
+        let now = self.millis(now);
+        let over = |since: u64, limit: Duration| u128::from(now.saturating_sub(since)) >= limit.as_millis();
+        let stalled = self.stalled.load(Relaxed);
+        if stalled > 0 && over(stalled - 1, patience.write) {
+            return Some(Cut::Stalled);
+        }
+        match split(self.phase.load(Relaxed)) {
+            (Phase::Idle, since) if over(since, patience.idle) => Some(Cut::Idle),
+            (Phase::Head, since) if over(since, patience.head) => Some(Cut::SlowHead),
+            _ => None,
+        }
+    }
+}
+
+fn split(word: u64) -> (Phase, u64) {
+    let phase = match word & ((1 << PHASE_BITS) - 1) {
+        0 => Phase::Idle,
+        1 => Phase::Head,
+        _ => Phase::Busy,
+    };
+    (phase, word >> PHASE_BITS)
+}
+
+/// How many clients do what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Census {
+    pub(crate) idle: usize,
+    pub(crate) head: usize,
+    pub(crate) busy: usize,
+}
+
+/// All who are connected.
+#[derive(Debug)]
+pub(crate) struct Clients {
+    max: usize,
+    per_peer_max: usize,
+    epoch: Instant,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    all: Slab<Arc<Client>>,
+    /// How many each other machine has.
+    remote: HashMap<IpAddr, usize>,
+}
+
+/// A connection's entry; gone when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    client: Arc<Client>,
+    clients: Arc<Clients>,
+    key: usize,
+}
+
+impl Clients {
+    pub(crate) fn new(max: usize, per_peer_max: usize) -> Arc<Self> {
+        Arc::new(Self { max, per_peer_max, epoch: Instant::now(), known: Mutex::default() })
+    }
+
+    /// Takes in a client, if there is room. Somebody idle may have to go for it.
+    pub(crate) fn open(self: &Arc<Self>, peer: Peer) -> Result<Entry, Turned> {
+        let client = Arc::new(Client::new(peer, self.epoch));
+        let mut known = self.lock();
+        if known.all.len() >= self.max && !evict(&known.all) {
+            return Err(Turned::TooMany);
+        }
+        if let Peer::Remote(address) = peer {
+            let count = known.remote.entry(address).or_default();
+            if *count >= self.per_peer_max {
+                return Err(Turned::PeerTooMany);
+            }
+            *count += 1;
+        }
+        let key = known.all.insert(Arc::clone(&client));
+        drop(known);
+        Ok(Entry { client, clients: Arc::clone(self), key })
+    }
+
+    /// How many are connected.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().all.len()
+    }
+
+    pub(crate) fn census(&self) -> Census {
+        let mut census = Census::default();
+        for (_, client) in &self.lock().all {
+            match client.phase() {
+                Phase::Idle => census.idle += 1,
+                Phase::Head => census.head += 1,
+                Phase::Busy => census.busy += 1,
+            }
+        }
+        census
+    }
+
+    /// Tells everybody who has been at the same thing for too long.
+    pub(crate) fn sweep(&self, patience: &Patience, now: Instant) {
+        // Told after the lock is released: the worker may end the connection at once.
+        let overdue: Vec<_> = {
+            let known = self.lock();
+            let overdue = |client: &Arc<Client>| client.overdue(patience, now);
+            known.all.iter().filter_map(|(_, client)| Some((Arc::clone(client), overdue(client)?))).collect()
+        };
+        for (client, why) in overdue {
+            client.cut(why);
+        }
+    }
+
+    /// Tells everybody.
+    pub(crate) fn cut_all(&self, why: Cut) {
+        let all: Vec<_> = self.lock().all.iter().map(|(_, client)| Arc::clone(client)).collect();
+        for client in all {
+            client.cut(why);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        lock(&self.known)
+    }
+}
+
+/// Lets go of whoever has been idle for longest; false if nobody is.
+fn evict(all: &Slab<Arc<Client>>) -> bool {
+    let idle = all.iter().filter_map(|(_, client)| {
+        let (phase, since) = split(client.phase.load(Relaxed));
+        let is_told = client.cut.load(Relaxed) != 0;
+        (phase == Phase::Idle && !is_told).then_some((since, client))
+    });
+    let Some((_, longest)) = idle.min_by_key(|(since, _)| *since) else { return false };
+    longest.cut(Cut::Evicted);
+    true
+}
+
+impl Entry {
+    pub(crate) fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let mut known = self.clients.lock();
+        known.all.remove(self.key);
+        if let Peer::Remote(address) = self.client.peer
+            && let Some(count) = known.remote.get_mut(&address)
+        {
+            *count -= 1;
+            if *count == 0 {
+                known.remote.remove(&address);
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    const PATIENCE: Patience = Patience {
+        idle: Duration::from_secs(60),
+        head: Duration::from_secs(5),
+        write: Duration::from_secs(30),
+    };
+
+    fn told(client: &Client) -> Option<Cut> {
+        client.listen(Waker::noop())
+    }
+
+    #[test]
+    fn each_phase_has_its_own_patience() {
+        let clients = Clients::new(10, 10);
+        let entry = clients.open(Peer::Loopback).unwrap();
+        let client = entry.client();
+        client.is_awaited();
+        let after = |seconds| Instant::now() + Duration::from_secs(seconds);
+        let overdue = |seconds| client.overdue(&PATIENCE, after(seconds));
+        assert_eq!((overdue(59), overdue(61)), (None, Some(Cut::Idle)));
+        client.has_spoken();
+        assert_eq!((overdue(4), overdue(6)), (None, Some(Cut::SlowHead)));
+        assert_eq!(client.has_asked(Instant::now(), false), 1);
+        assert_eq!(overdue(1000), None, "a request may take as long as whoever answers it lets it");
+        client.stalls();
+        assert_eq!((overdue(29), overdue(31)), (None, Some(Cut::Stalled)));
+        client.flows();
+        assert_eq!(overdue(31), None);
+        client.is_awaited();
+        assert_eq!((overdue(59), overdue(61)), (None, Some(Cut::Idle)));
+    }
+
+    #[test]
+    fn the_first_byte_starts_the_clock_of_a_head_and_later_ones_do_not_start_it_again() {
+        let clients = Clients::new(10, 10);
+        let entry = clients.open(Peer::Loopback).unwrap();
+        entry.client().set_phase(Phase::Head, Instant::now());
+        let before = entry.client().phase.load(Relaxed);
+        entry.client().has_spoken();
+        assert_eq!(entry.client().phase.load(Relaxed), before);
+    }
+
+    #[test]
+    fn the_longest_idle_makes_room_and_whoever_works_does_not() {
+        let clients = Clients::new(2, 10);
+        let (busy, idle) = (clients.open(Peer::Loopback).unwrap(), clients.open(Peer::Loopback).unwrap());
+        busy.client().has_asked(Instant::now(), false);
+        idle.client().is_awaited();
+        let third = clients.open(Peer::Loopback).unwrap();
+        assert_eq!((told(busy.client()), told(idle.client())), (None, Some(Cut::Evicted)));
+        third.client().has_asked(Instant::now(), false);
+        idle.client().has_asked(Instant::now(), false);
+        assert_eq!(clients.open(Peer::Loopback).unwrap_err(), Turned::TooMany);
+        drop(third);
+        drop(idle);
+        assert!(clients.open(Peer::Loopback).is_ok());
+    }
+
+    #[test]
+    fn one_address_may_have_so_many_and_this_machine_as_many_as_it_likes() {
+        let clients = Clients::new(10, 1);
+        let remote = Peer::Remote(Ipv4Addr::new(192, 0, 2, 1).into());
+        let first = clients.open(remote).unwrap();
+        assert_eq!(clients.open(remote).unwrap_err(), Turned::PeerTooMany);
+        let _here = [clients.open(Peer::Loopback).unwrap(), clients.open(Peer::Loopback).unwrap()];
+        drop(first);
+        assert!(clients.open(remote).is_ok());
+        assert_eq!(clients.len(), 2, "entries go with their connections");
+    }
+
+    #[test]
+    fn whoever_is_told_hears_it_once() {
+        let clients = Clients::new(10, 1);
+        let entry = clients.open(Peer::Loopback).unwrap();
+        clients.cut_all(Cut::Drain);
+        assert_eq!((told(entry.client()), told(entry.client())), (Some(Cut::Drain), None));
+        assert_eq!(clients.census(), Census { idle: 0, head: 0, busy: 1 });
+    }
+}

@@ -1,0 +1,165 @@
+//! One connection from its first byte to its end: hyper speaks HTTP, this decides how it ends.
+//!
+//! A connection whose client may still be sending is not simply closed: the system would throw away the
+//! answer along with what was not read. It goes back to the front, which waits a moment (`front.rs`).
+//!
+//! Not here: what is answered (`api.rs`).
+
+use crate::api::{self, Api};
+use crate::clients::Client;
+use crate::door::{Arrival, Errand, Pass};
+use crate::figures::{Cut, Turned};
+use crate::refuse;
+use crate::reply::{Reply, Sent};
+use crate::visit::Visit;
+use crate::wire::{FirstRound, Wire};
+use bytes::Bytes;
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::Poll;
+use std::time::Instant;
+
+/// How a connection ended.
+enum Ending {
+    /// All was said.
+    Done,
+    /// What came was no HTTP, or the client went away in the middle.
+    Broken,
+    /// The door ended it.
+    Cut(Cut),
+}
+
+/// Serves a connection to its end.
+pub(crate) async fn serve(api: Arc<Api>, arrival: Arrival) {
+    let Arrival { socket, entry, .. } = arrival;
+    let client = Arc::clone(entry.client());
+    client.is_awaited();
+    let round = Arc::new(FirstRound::default());
+    let wire = Wire::new(socket, Arc::clone(&client), Arc::clone(&round));
+    let settings = &api.settings;
+    let mut builder = http1::Builder::new();
+    builder.max_header_size(settings.head_bytes_max).max_headers(settings.headers_max).writev(false);
+    let service = service_fn(|request: Request<Incoming>| {
+        let began = Instant::now();
+        let count = client.has_asked(began, !request.body().is_end_stream());
+        let pass = client.take_pass();
+        let visit = Visit { peer: client.peer, place: None, began };
+        let is_last = count >= api.settings.requests_per_connection_max;
+        let (api, client) = (Arc::clone(&api), Arc::clone(&client));
+        async move {
+            let mut response = answer(&api, request, visit, pass).await;
+            if is_last || api.door.is_draining() {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(response.map(|reply| Sent::new(reply, client)))
+        }
+    });
+    let mut connection = builder.serve_connection(wire, service);
+    let ending = poll_fn(|context| {
+        match client.listen(context.waker()) {
+            Some(Cut::Idle | Cut::Evicted | Cut::Drain) => Pin::new(&mut connection).graceful_shutdown(),
+            Some(why) => return Poll::Ready(Ending::Cut(why)),
+            None => {}
+        }
+        let mut polled = Pin::new(&mut connection).poll(context);
+        if polled.is_pending() && round.end() {
+            polled = Pin::new(&mut connection).poll(context);
+        }
+        polled.map(|done| if done.is_ok() { Ending::Done } else { Ending::Broken })
+    })
+    .await;
+    let wire = connection.into_parts().io;
+    end(&api, wire, &client, &ending);
+}
+
+/// Closes the connection so that the client can read what was written.
+fn end(api: &Api, wire: Wire, client: &Client, ending: &Ending) {
+    match ending {
+        Ending::Done if !client.may_be_sending() => return,
+        Ending::Done => {}
+        Ending::Broken => {
+            api.door.figures.broken.fetch_add(1, Relaxed);
+        }
+        Ending::Cut(why) => {
+            api.door.figures.was_cut(*why);
+            if *why != Cut::SlowHead {
+                return;
+            }
+        }
+    }
+    let Some(socket) = wire.into_socket() else { return };
+    if matches!(ending, Ending::Cut(Cut::SlowHead)) {
+        // A client that takes no answer gets none.
+        let _ = socket.write(&refuse::slow_head());
+    }
+    api.door.front.send(Errand::Linger(socket));
+}
+
+/// Answers one request, once there is a place for it.
+async fn answer(
+    api: &Arc<Api>,
+    request: Request<Incoming>,
+    mut visit: Visit,
+    pass: Option<Pass>,
+) -> Response<Reply> {
+    api.door.figures.requests.fetch_add(1, Relaxed);
+    // Held to the end of the answer.
+    let mut reserved = None;
+    if !refuse::is_health_path(request.uri().path()) {
+        let seat = match pass {
+            Some(Pass::Seat(seat)) => Some(seat),
+            _ => None,
+        };
+        match api.door.enter(seat).await {
+            Ok(place) => visit.place = Some(place),
+            Err(why) => return refusal(api, why),
+        }
+    } else if let Some(Pass::Health(one)) = pass {
+        reserved = Some(one);
+    }
+    let mut future = pin!(api::answer(api, request, visit));
+    let caught = poll_fn(|context| {
+        // What a panic leaves half done belongs to this request alone.
+        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+            Ok(polled) => polled.map(Some),
+            Err(_) => Poll::Ready(None),
+        }
+    })
+    .await;
+    drop(reserved);
+    caught.unwrap_or_else(|| {
+        api.door.figures.panics.fetch_add(1, Relaxed);
+        api.door.log.error("http: a request made the daemon panic; it was answered with 500");
+        problem(StatusCode::INTERNAL_SERVER_ERROR, PANICKED.to_owned())
+    })
+}
+
+const PANICKED: &str = "{\"type\":\"urn:millpond:error:internal\",\"title\":\"This is a mistake of millpond itself; \
+                        please report it.\",\"status\":500,\"code\":\"internal\",\"number\":-199}\n";
+
+/// The same refusal that the front gives, to a request on a connection that was kept open.
+fn refusal(api: &Api, why: Turned) -> Response<Reply> {
+    let retry_after = api.door.retry_after();
+    let status = StatusCode::from_u16(why.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+    let mut response = problem(status, refuse::problem(why, retry_after));
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(retry_after));
+    response
+}
+
+fn problem(status: StatusCode, text: String) -> Response<Reply> {
+    let mut response = Response::new(Reply::Whole(Bytes::from(text)));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}

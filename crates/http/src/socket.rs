@@ -1,0 +1,65 @@
+//! A connection as the system gives it: over TCP or over a Unix socket, never blocking.
+//!
+//! The accept side reads and writes it directly; a worker hands it to tokio only when it has to wait for it
+//! (`wire.rs`).
+
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+/// A connection that never blocks.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    /// Reads what is there.
+    pub(crate) fn read(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.receive(into, RecvFlags::empty())
+    }
+
+    /// Looks at what is there and leaves it there.
+    pub(crate) fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.receive(into, RecvFlags::PEEK)
+    }
+
+    fn receive(&self, into: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
+        loop {
+            match rustix::net::recv(self, &mut *into, flags) {
+                Ok((_, count)) => return Ok(count),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Writes as much as there is room for.
+    pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match rustix::net::send(self, bytes, SendFlags::NOSIGNAL) {
+                Ok(count) => return Ok(count),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Says that nothing more will be written.
+    pub(crate) fn finish_writing(&self) {
+        // It fails only if the other side has gone already.
+        let _ = rustix::net::shutdown(self, Shutdown::Write);
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
