@@ -35,6 +35,7 @@ Examples:
   millpond-bench --quick =ring-1 deque    ring-1 alone, and every deque group
   millpond-bench --quick pool-spawn       empty closures, spawned outside and inside a pool
   millpond-bench --quick tasks-socket     our daemon beside beanstalkd, gearmand and redis, fetched from Debian
+  millpond-bench --quick --pin http       our HTTP door beside nginx, haproxy and hyper, each on its core
   millpond-bench --json all.json --plot all.svg
 ";
 

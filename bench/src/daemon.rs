@@ -5,7 +5,7 @@
 //! for when its value is dropped, also on the way out of an error, so that no round leaves anything to the
 //! next one.
 //!
-//! Not here: where the program comes from (`debian.rs`), what is said to it (`peers/tasks/`).
+//! Not here: where the program comes from (`debian.rs`), what is said to it (`peers/tasks/`, `peers/http/`).
 
 use std::fs::{self, File};
 use std::io;
@@ -67,6 +67,11 @@ impl Daemon {
 
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The id of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Calls `connect` until it succeeds, the server has ended, or it is too late.

@@ -8,6 +8,7 @@
 //! Not here: what is measured (`groups/`), how the peers are called (`peers/`).
 
 mod arguments;
+mod cores;
 mod daemon;
 mod debian;
 mod groups;
@@ -19,6 +20,7 @@ mod plot;
 mod report;
 mod tally;
 mod team;
+mod usage;
 mod wire;
 mod work;
 

@@ -6,6 +6,7 @@
 //!
 //! Not here: what the threads do (`groups/`).
 
+use crate::cores;
 use crossbeam_utils::Backoff;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +34,7 @@ pub(crate) fn run<R: Send + 'static>(
         let (arrived, reports) = (Arc::clone(&arrived), reports.clone());
         thread::spawn(move || {
             if pinned {
-                bind_to_core(index);
+                cores::bind(index);
             }
             arrived.fetch_add(1, Ordering::AcqRel);
             let backoff = Backoff::new();
@@ -78,21 +79,6 @@ fn collect<R>(
     let (first, last) = span.ok_or("a team needs at least one thread")?;
     Ok((last - first, results))
 }
-
-#[cfg(target_os = "linux")]
-fn bind_to_core(index: usize) {
-    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-    // Only the cores this process may use count: a container often has fewer than the machine.
-    let Ok(allowed) = sched_getaffinity(None) else { return };
-    let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
-    let mut one = CpuSet::new();
-    one.set(cores[index % cores.len()]);
-    // A refusal leaves the thread where it was, which costs steadiness and no more.
-    let _ = sched_setaffinity(None, &one);
-}
-
-#[cfg(not(target_os = "linux"))]
-fn bind_to_core(_index: usize) {}
 
 #[cfg(test)]
 mod tests {

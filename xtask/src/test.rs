@@ -7,6 +7,7 @@
 //! Not here: what each step does (`test/`, `tidy.rs`, `models.rs`, `spin.rs`).
 
 mod benches;
+mod browser;
 mod cargo_steps;
 mod examples;
 mod scrape;
@@ -52,6 +53,10 @@ enum Step {
     Torture,
     /// Build and run every example
     Examples,
+    /// The dashboard in a real browser
+    Browser,
+    /// schemathesis asks what the OpenAPI document allows, and more
+    OpenApi,
     /// A real Prometheus parser reads what a pool says of itself
     Scrape,
     /// One quick bench, to see that the bench still runs
@@ -116,6 +121,8 @@ fn run_step(root: &Path, step: Step, quick: bool) -> Result<Verdict, String> {
         Step::Spin => spin::run(root, &SpinArguments::for_test(quick)).map(Verdict::from),
         Step::Torture => cargo_steps::torture(root),
         Step::Examples => examples::run(root),
+        Step::Browser => browser::page(root),
+        Step::OpenApi => browser::open_api(root),
         Step::Scrape => scrape::run(root),
         Step::BenchSmoke => benches::run(root),
     }
@@ -128,7 +135,10 @@ impl Step {
     }
 
     fn takes_minutes(self) -> bool {
-        matches!(self, Step::Torture | Step::Examples | Step::Scrape | Step::BenchSmoke)
+        matches!(
+            self,
+            Step::Torture | Step::Examples | Step::Browser | Step::OpenApi | Step::Scrape | Step::BenchSmoke
+        )
     }
 }
 

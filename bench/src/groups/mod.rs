@@ -1,13 +1,14 @@
 //! Which groups there are, and which of them a prefix chooses.
 //!
 //! A group is named after the queue, then after who uses it: `ring-2p2c` has two producers and two consumers.
-//! So one prefix chooses all there is to know about one queue, or about the pool, or about tasks.
+//! So one prefix chooses all there is to know about one queue, or about the pool, about tasks, or about HTTP.
 //!
 //! Not here: what a group does (its own file), how its rounds are mixed (`measure.rs`).
 
 mod deque;
 mod gate;
 mod global;
+mod http;
 mod idle;
 mod policy;
 mod pool;
@@ -30,6 +31,7 @@ pub(crate) fn all() -> Vec<Group> {
         pool::groups(),
         policy::groups(),
         tasks::groups(),
+        http::groups(),
     ];
     groups.into_iter().flatten().collect()
 }

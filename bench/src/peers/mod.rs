@@ -11,6 +11,7 @@ pub(crate) mod channels;
 pub(crate) mod deques;
 pub(crate) mod executors;
 pub(crate) mod forks;
+pub(crate) mod http;
 pub(crate) mod injectors;
 pub(crate) mod inline;
 pub(crate) mod millpond;

@@ -1,10 +1,10 @@
 //! `millpond load`: many clients at once against an HTTP server, and how long each answer took.
 //!
-//! The load comes from one thread (`crates/load`), so that on a small machine the server has the rest. What is
-//! loaded is on this machine unless somebody says otherwise: a slip of the finger must not hit a stranger.
+//! The load comes from one thread (`crates/load`), so that on a small machine the server has the rest. What
+//! is loaded is on this machine unless somebody says otherwise: a slip of the finger must not hit a stranger.
 //!
-//! Not here: the load of the control socket (`bench.rs`); a comparison with other servers (`bench/` at the root
-//! of the repository).
+//! Not here: the load of the control socket (`bench.rs`); a comparison with other servers (`bench/` at the
+//! root of the repository).
 
 mod report;
 mod scenario;

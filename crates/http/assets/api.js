@@ -8,12 +8,10 @@ const TOKEN = "millpond-token";
 let askForToken = async () => {};
 
 /** What the daemon refused, in its own words. */
-export class Problem extends Error {
+class Problem extends Error {
   constructor(status, body) {
     super(body.detail ?? body.title ?? `the daemon answered ${status}`);
     this.status = status;
-    this.code = body.code ?? "";
-    this.retry_after_ms = body.retry_after_ms;
   }
 }
 

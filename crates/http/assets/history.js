@@ -11,6 +11,8 @@ export const SCALES = [
 ];
 const RECENT_MS = 10_000;
 const GAP_MS = 3_000;
+/** Seats in which nobody sits: not yet, or no longer. */
+const VACANT = ["cold", "terminated"];
 
 export class History {
   constructor() {
@@ -23,7 +25,7 @@ export class History {
   /** Takes a tick in; says whether the daemon has begun anew since the last one. */
   push(tick) {
     const before = this.last;
-    this.last = tick;
+    this.last = { ...tick, workers: tick.workers.filter(({ state }) => !VACANT.includes(state)) };
     if (before === null) return false;
     if (tick.uptime_ms < before.uptime_ms) {
       this.mark(tick.at_ms, "restarted");
@@ -126,7 +128,6 @@ function workerStep(was, now, seconds) {
     busy: Math.min(busy, seconds),
     seconds,
     stolen: Math.max(0, now.stolen - was.stolen),
-    state: now.state,
   };
 }
 
@@ -143,11 +144,10 @@ function add(column, step) {
     column.depths[name] = Math.max(column.depths[name] ?? 0, depth);
   }
   for (const [number, worker] of step.workers) {
-    const own = column.workers.get(number) ?? { busy: 0, seconds: 0, stolen: 0, state: "" };
+    const own = column.workers.get(number) ?? { busy: 0, seconds: 0, stolen: 0 };
     own.busy += worker.busy;
     own.seconds += worker.seconds;
     own.stolen += worker.stolen;
-    own.state = worker.state;
     column.workers.set(number, own);
   }
 }

@@ -65,7 +65,7 @@ function laneHeight(workers) {
 }
 
 /** What a worker does, in one word for people. */
-export function stateOf(worker) {
+function stateOf(worker) {
   return worker.is_busy ? "busy" : worker.state;
 }
 

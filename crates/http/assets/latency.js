@@ -148,7 +148,7 @@ function quantileLine(plot, columns, kind, bounds, scale, y, share, dash) {
 }
 
 /** Where among the buckets a value lies, with the share of its bucket. */
-export function placeOf(value, bounds) {
+function placeOf(value, bounds) {
   const place = bounds.findIndex((bound) => value <= bound);
   if (place < 0) return bounds.length;
   const below = place === 0 ? 0 : bounds[place - 1];

@@ -6,7 +6,6 @@
 import { byId, make, mark, write } from "./dom.js";
 import { idText } from "./exact.js";
 import { age, duration, exact, standing } from "./format.js";
-import { keyOf } from "./tasklist.js";
 
 const COLUMNS = [
   ["stage", "State"],
@@ -73,7 +72,7 @@ export class TaskGrid {
   }
 
   place() {
-    return this.rows.findIndex((task) => keyOf(task) === this.chosen);
+    return this.rows.findIndex((task) => task.key === this.chosen);
   }
 
   /** Moves the choice by so many rows and says which task it is now. */
@@ -86,7 +85,7 @@ export class TaskGrid {
   }
 
   choose(place) {
-    this.chosen = keyOf(this.rows[place]);
+    this.chosen = this.rows[place].key;
     const top = place * this.tall;
     const view = this.box.clientHeight - this.head.offsetHeight;
     if (top < this.box.scrollTop) this.box.scrollTop = top;
@@ -136,7 +135,7 @@ export class TaskGrid {
       slot.task = this.rows[place] ?? null;
       slot.row.hidden = slot.task === null;
       if (slot.task !== null) this.fill(slot, place);
-      if (slot.task !== null && keyOf(slot.task) === this.chosen) active = slot.row.id;
+      if (slot.task !== null && slot.task.key === this.chosen) active = slot.row.id;
     }
     mark(this.box, "aria-activedescendant", active);
     if (this.last > this.rows.length - AHEAD) this.more();
@@ -145,7 +144,7 @@ export class TaskGrid {
   fill({ row, cells, task }, place) {
     row.style.transform = `translateY(${place * this.tall}px)`;
     mark(row, "aria-rowindex", place + 2);
-    mark(row, "aria-selected", keyOf(task) === this.chosen);
+    mark(row, "aria-selected", task.key === this.chosen);
     const since = (performance.now() - task.fetched_at) * 1000;
     const { sign, text } = standing(task);
     mark(cells[0].firstChild, "data-stage", sign);

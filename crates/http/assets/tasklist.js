@@ -6,10 +6,8 @@ import { json, taskPath } from "./api.js";
 
 const HEAD = 200;
 const PAGE = 500;
+const PAGE_MAX = 1_000;
 export const ROWS_MAX = 20_000;
-
-/** Two tasks are the same if their addresses are. */
-export const keyOf = (task) => taskPath(task.task_id);
 
 export class TaskList {
   constructor() {
@@ -21,31 +19,29 @@ export class TaskList {
     this.loading = false;
   }
 
-  /** Begins anew, with another filter or another daemon. */
+  /**
+   * Begins at the head, with this filter; what was known further down is fetched again when somebody
+   * goes there.
+   */
   async begin(filter = this.filter) {
+    if (filter !== this.filter) this.turn += 1;
     this.filter = filter;
-    this.turn += 1;
-    this.loading = false;
-    const page = await this.fetch(null, HEAD);
-    if (page !== null) this.take(page.tasks, page.next);
-  }
-
-  /** Asks for the head again and joins it to what is known below; true if there was news. */
-  async refreshHead() {
     const page = await this.fetch(null, HEAD);
     if (page === null) return false;
-    const joined = join(page.tasks, this.rows);
-    if (joined === null || page.next === undefined) this.take(page.tasks, page.next);
-    else this.rows = joined;
+    // Pages that are still under way belong to the list before this one.
+    this.turn += 1;
+    this.loading = false;
+    this.rows = page.tasks;
+    this.next = page.next ?? null;
     return true;
   }
 
   /** Asks again for the page of this row, and for nothing new: what is in sight stays where it is. */
-  async refreshAround(row) {
-    const page = await this.fetch(row.cursor, row.cursor === null ? HEAD : PAGE);
+  async refreshAround({ cursor }) {
+    const page = await this.fetch(cursor, cursor === null ? PAGE_MAX : PAGE);
     if (page === null) return false;
-    const fresh = new Map(page.tasks.map((task) => [keyOf(task), task]));
-    this.rows = this.rows.map((row) => fresh.get(keyOf(row)) ?? row);
+    const fresh = new Map(page.tasks.map((task) => [task.key, task]));
+    this.rows = brought(this.rows, fresh, cursor);
     return true;
   }
 
@@ -56,8 +52,7 @@ export class TaskList {
     try {
       const page = await this.fetch(this.next, PAGE);
       if (page === null) return false;
-      const known = new Set(this.rows.map(keyOf));
-      this.rows = this.rows.concat(page.tasks.filter((task) => !known.has(keyOf(task))));
+      this.rows = this.rows.concat(page.tasks);
       this.next = page.next ?? null;
       return true;
     } finally {
@@ -65,12 +60,10 @@ export class TaskList {
     }
   }
 
-  take(tasks, next) {
-    this.rows = tasks;
-    this.next = next ?? null;
-  }
-
-  /** A page, each task with the cursor it came by; null if another filter was set in the meantime. */
+  /**
+   * A page, each task with a key and the cursor it came by; null if another filter was set in the
+   * meantime.
+   */
   async fetch(cursor, limit) {
     const { turn } = this;
     const query = new URLSearchParams({ limit });
@@ -79,14 +72,18 @@ export class TaskList {
     if (turn !== this.turn) return null;
     this.known = page.known;
     const fetched_at = performance.now();
-    for (const task of page.tasks) Object.assign(task, { cursor, fetched_at });
+    for (const task of page.tasks) {
+      Object.assign(task, { key: taskPath(task.task_id), cursor, fetched_at });
+    }
     return page;
   }
 }
 
-/** The new head, then what was known below it; null if the two have nothing in common. */
-export function join(head, rows) {
-  const inHead = new Set(head.map(keyOf));
-  const last = rows.findLastIndex((row) => inHead.has(keyOf(row)));
-  return last < 0 ? null : head.concat(rows.slice(last + 1));
+/**
+ * The rows with what is new of them. Below a cursor nothing is ever put in, so a task that is missing there
+ * has gone, or no longer matches. At the head it may only have been pushed down.
+ */
+export function brought(rows, fresh, cursor) {
+  const isGone = (row) => cursor !== null && row.cursor === cursor && !fresh.has(row.key);
+  return rows.filter((row) => !isGone(row)).map((row) => fresh.get(row.key) ?? row);
 }

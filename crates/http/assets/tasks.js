@@ -35,7 +35,7 @@ export function tasks({ open, filtered }) {
     grid.toTop();
     byId("newest").hidden = true;
     byId("grid").focus();
-    run(() => list.refreshHead());
+    run(() => list.begin());
   });
   byId("grid").addEventListener("scroll", () => grid.isAtTop() && (byId("newest").hidden = true), {
     passive: true,
@@ -51,10 +51,7 @@ export function tasks({ open, filtered }) {
       stage: byId("filter-stage").value,
       handler: byId("filter-handler").value,
     };
-    return run(async () => {
-      await list.begin(filter);
-      return true;
-    });
+    return run(() => list.begin(filter));
   }
 
   /** Does one call to the daemon and shows what is known after it. */
@@ -94,7 +91,7 @@ export function tasks({ open, filtered }) {
     try {
       if (grid.isAtTop()) {
         dirty = false;
-        await run(() => list.refreshHead());
+        await run(() => list.begin());
       } else {
         byId("newest").hidden = !dirty;
         if (restless !== undefined) await run(() => list.refreshAround(restless));
@@ -112,7 +109,7 @@ export function tasks({ open, filtered }) {
       dirty = true;
     },
     /** A task of this page's own making is shown at once. */
-    refresh: () => (grid.isAtTop() ? run(() => list.refreshHead()) : look()),
+    refresh: () => (grid.isAtTop() ? run(() => list.begin()) : look()),
     only(name) {
       byId("filter-handler").value = name;
       begin();

@@ -1,4 +1,4 @@
-//! What is answered to each request: checked first, then routed, then done; and every answer is finished alike.
+//! What is answered to each request: checked, routed and done; and every answer is finished alike.
 //!
 //! To follow one: `guard.rs` says whether it may ask at all, `routes.rs` what it asks for; `submit.rs`,
 //! `task.rs`, `list.rs`, `batch.rs` and `bulk.rs` deal with tasks, `follow.rs` and `events.rs` with what goes

@@ -173,11 +173,11 @@ impl Door {
         let count = self.figures.was_turned(why);
         if count % REFUSALS_PER_LOG_LINE == 1 {
             let (waiting, capacity) = (self.line.len(), self.settings.queue_capacity);
+            let (held, places) = (self.line.in_flight(), self.settings.in_flight_max);
             self.log.warn(&format!(
-                "http: refused ({}), {count} so far; {waiting} of {capacity} wait, {} places of {} are held, {} clients are connected",
+                "http: refused ({}), {count} so far; {waiting} of {capacity} wait, {held} of {places} places are held, \
+                 {} clients are connected",
                 why.name(),
-                self.line.in_flight(),
-                self.settings.in_flight_max,
                 self.clients.len(),
             ));
         }

@@ -31,3 +31,8 @@ mod wire;
 mod worker;
 
 pub use http_door::{CloseReport, HttpDoor, OpenError};
+
+/// The example in the README, run by the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -135,7 +135,9 @@ mod tests {
     fn a_duration_is_counted_in_the_bucket_whose_bound_it_does_not_pass() {
         let meter = Meter::new(1);
         let times = [0, 50, 51, 10_000_000, 10_000_001].map(Duration::from_micros);
-        times.map(|took| meter.record(Some(0), 200, took));
+        for took in times {
+            meter.record(Some(0), 200, took);
+        }
         let row = &meter.rows()[0];
         let buckets = row.buckets();
         assert_eq!((buckets[0], buckets[1], buckets[13], buckets[14]), (2, 1, 1, 1));

@@ -1,9 +1,9 @@
 //! Everything the daemon knows of itself, for Prometheus and whoever reads its text: `GET /metrics`.
 //!
-//! One picture is taken, and one table says what of it is shown under which name (`metrics/table.rs`). The table
-//! is the source of `docs/metrics.md` as well. The pool's own metrics stand below in the same text, as the
-//! library writes them. Labels have few values: routes and statuses are lists, and of handlers the first 64 by
-//! name have series of their own.
+//! One picture is taken, and one table says what of it is shown under which name (`metrics/table.rs`). The
+//! table is the source of `docs/metrics.md` as well. The pool's own metrics stand below in the same text, as
+//! the library writes them. Labels have few values: routes and statuses are lists, and of handlers the first
+//! 64 by name have series of their own.
 //!
 //! Not here: exemplars. They would need the trace of a task to be kept with a bucket of a histogram, which is
 //! more than a scrape is worth to a worker; a trace says in itself how long its task took.
@@ -90,8 +90,8 @@ impl Picture {
     }
 }
 
-/// Handlers by the name under which they are shown. Which they are is known from the start, so a handler never
-/// moves from one series to another.
+/// Handlers by the name under which they are shown. Which they are is known from the start, so a handler
+/// never moves from one series to another.
 fn by_label(handlers: BTreeMap<String, HandlerStats>) -> BTreeMap<String, OfHandler> {
     let mut shown: BTreeMap<String, OfHandler> = BTreeMap::new();
     for (place, (name, stats)) in handlers.into_iter().enumerate() {

@@ -1,9 +1,9 @@
 //! The dashboard's files, inside the program: `/` and `/assets/…`.
 //!
-//! They are the files of `assets/` as they stand there, compressed once, when the first browser asks. A browser asks
-//! again each time with the tag it has and is told that nothing changed; so a new release is seen at once, without
-//! names that change. The policy sent with the page allows what comes from this door and nothing else: no inline
-//! code or style, no other host, no frame around it.
+//! They are the files of `assets/` as they stand there, compressed once, when the first browser asks. A
+//! browser asks again each time with the tag it has and is told that nothing changed; so a new release is
+//! seen at once, without names that change. The policy sent with the page allows what comes from this door
+//! and nothing else: no inline code or style, no other host, no frame around it.
 //!
 //! Not here: who may see it (anybody; the figures need a token, not the page), and what it shows (`assets/`).
 
@@ -16,8 +16,8 @@ use hyper::{Response, StatusCode};
 use std::io::Write as _;
 use std::sync::LazyLock;
 
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
-                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+                      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 const HTML: &str = "text/html; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
@@ -133,7 +133,7 @@ fn accepts_gzip(encodings: &str) -> bool {
     })
 }
 
-/// Whether a list of tags, as `If-None-Match` has it, names this one. Weak or strong makes no difference there.
+/// Whether a list of tags, as `If-None-Match` has it, names this one. Weak or strong is the same there.
 fn names_tag(tags: &str, tag: &HeaderValue) -> bool {
     let bare = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     let own = tag.to_str().map(bare).expect("the tag was made from text");

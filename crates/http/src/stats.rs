@@ -1,8 +1,8 @@
 //! The door and the tasks in figures, as JSON: `GET /stats`.
 //!
-//! What somebody wants to know who looks once: how full the line before the door is, how long one waits in it,
-//! how many were refused and whether that is worth an alarm, and what the workers have to do. The alert is
-//! about the last minute, so it goes by itself when the door has room again.
+//! What somebody wants to know who looks once: how full the line before the door is, how long one waits in
+//! it, how many were refused and whether that is worth an alarm, and what the workers have to do. The alert
+//! is about the last minute, so it goes by itself when the door has room again.
 //!
 //! Not here: the same for machines that look every few seconds (`metrics.rs`), and for the page
 //! (`api/tick.rs`).

@@ -6,8 +6,8 @@
 //!                   └── closed loop: the same client ◄──┴──► open loop: the connection is kept or dropped
 //! ```
 //!
-//! Every request under way has one entry in `deadlines`. They all have the same timeout and begin in the order
-//! in which they are due, so the list is sorted by itself.
+//! Every request under way has one entry in `deadlines`. They all have the same timeout and begin in the
+//! order in which they are due, so the list is sorted by itself.
 //!
 //! Not here: what one connection does (`connection.rs`), when requests are due (`schedule.rs`).
 

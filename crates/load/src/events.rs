@@ -1,7 +1,7 @@
 //! Counting events of a stream (SSE) out of bytes that come in pieces.
 //!
-//! An event is a run of lines with at least one field, ended by an empty line. A line that begins with a colon
-//! is a comment, which servers send so that a silent stream is known to live.
+//! An event is a run of lines with at least one field, ended by an empty line. A line that begins with a
+//! colon is a comment, which servers send so that a silent stream is known to live.
 
 /// Where a stream is.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,12 +1,13 @@
 //! An HTTP/1.1 load generator in one thread, for closed and open loops, with times by status.
 //!
 //! One event loop drives every connection, since a generator that takes half of the machine measures itself.
-//! The answers are read by a small reader of our own (`response.rs`): it looks at four header fields and copies
-//! nothing, while a general client would build a map of headers and a chain of buffers for every answer.
+//! The answers are read by a small reader of our own (`response.rs`): it looks at four header fields and
+//! copies nothing, while a general client would build a map of headers and a chain of buffers for every
+//! answer.
 //!
-//! In a closed loop every client waits for its answer before it asks again, so a slow server is asked less. In
-//! an open loop requests are due by the clock, and a time begins when its request was due: a server that stalls
-//! is charged for everybody who would have come in the meantime.
+//! In a closed loop every client waits for its answer before it asks again, so a slow server is asked less.
+//! In an open loop requests are due by the clock, and a time begins when its request was due: a server that
+//! stalls is charged for everybody who would have come in the meantime.
 //!
 //! Not here: what is printed, and what may be loaded (`crates/cli`); what is compared (`bench`).
 #![forbid(unsafe_code)]

@@ -1,7 +1,8 @@
 //! Room for so many connections: the limit of open files, raised as far as this user may.
 //!
-//! A shell often allows 1024 files and would allow many more if asked. A load that needs more than it may have
-//! is refused before it begins; otherwise half of the clients would fail and look like a fault of the server.
+//! A shell often allows 1024 files and would allow many more if asked. A load that needs more than it may
+//! have is refused before it begins; otherwise half of the clients would fail and look like a fault of the
+//! server.
 
 use crate::plan::LoadError;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -1,8 +1,8 @@
-//! Those who listen to a stream of events while the load runs: each opens one, counts what comes, and opens it
-//! again if it ends.
+//! Those who listen to a stream of events while the load runs: each opens one, counts what comes, and opens
+//! it again if it ends.
 //!
-//! They have no deadline, since a stream may be silent. Whether they hear anything is part of what is measured:
-//! a server that starves its streams under load shows few events here.
+//! They have no deadline, since a stream may be silent. Whether they hear anything is part of what is
+//! measured: a server that starves its streams under load shows few events here.
 
 use crate::connection::{Connection, Manner, Step};
 use crate::events::EventCounter;

@@ -1,6 +1,7 @@
 //! A connection to the server, by port or by path: both are bytes in, bytes out.
 //!
-//! What was written stays as it is: `TCP_NODELAY` is set, since a request is one write and nothing follows it.
+//! What was written stays as it is: `TCP_NODELAY` is set, since a request is one write and nothing follows
+//! it.
 
 use crate::plan::Address;
 use mio::net::{TcpStream, UnixStream};

@@ -29,6 +29,7 @@ mod named;
 mod settings;
 mod table;
 mod toml_file;
+mod trace;
 mod typed;
 mod units;
 mod value;
@@ -50,5 +51,6 @@ pub use settings::{
     RegionAccess, RegionSettings, ResultSettings, ResultsFull, RetrySettings, Settings, StreamSettings,
 };
 pub use table::{SETTINGS, Setting};
+pub use trace::TraceSettings;
 pub use value::{Kind, Value};
 pub use web::{WEB_ADDRESS, WebSettings};

@@ -23,9 +23,10 @@ pub(crate) fn nearest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str
     let unknown = unknown.chars().take(SHOWN_MAX).collect::<String>().to_ascii_lowercase();
     let distance = |name: &'a str| {
         let cost = cost(&unknown, &name.to_ascii_lowercase())?;
-        Some((cost, unknown.len().abs_diff(name.len()), name))
+        // Of two that are as near, the one without a section: it is the one more people know.
+        Some((cost, name.contains('.'), unknown.len().abs_diff(name.len()), name))
     };
-    known.into_iter().filter_map(distance).min().map(|(_, _, name)| name)
+    known.into_iter().filter_map(distance).min().map(|(.., name)| name)
 }
 
 fn cost(unknown: &str, name: &str) -> Option<usize> {

@@ -31,11 +31,12 @@ impl<T> Order<T> {
     /// Adds one. Threads may come a little out of order.
     pub(crate) fn add(&mut self, number: u64, what: T) {
         self.over_below = self.over_below.min(number);
-        let at = match self.places.back() {
-            Some((last, _)) if *last > number => self.first_from(number),
-            _ => self.places.len(),
-        };
-        self.places.insert(at, (number, Some(what)));
+        match self.places.back() {
+            Some((last, _)) if *last > number => {
+                self.places.insert(self.first_from(number), (number, Some(what)));
+            }
+            _ => self.places.push_back((number, Some(what))),
+        }
     }
 
     pub(crate) fn get(&self, number: u64) -> Option<&T> {

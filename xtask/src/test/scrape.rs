@@ -1,10 +1,12 @@
 //! A real parser of Prometheus reads what a busy pool and a busy daemon say of themselves.
 //!
-//! The pool's text is that of the example `metrics`, the daemon's is what a test of its HTTP door got from it; the
-//! parser is `promtool`. Debian has it in the package `prometheus`, whose installation would also start a server; so
-//! unless it is on the machine already the package is only fetched and taken apart, under the target folder.
+//! The pool's text is that of the example `metrics`, the daemon's is what a test of its HTTP door got from
+//! it; the parser is `promtool`. Debian has it in the package `prometheus`, whose installation would also
+//! start a server; so unless it is on the machine already the package is only fetched and taken apart, under
+//! the target folder.
 //!
-//! Not here: what the numbers must be (`crates/pool/tests/it/prometheus.rs`, `crates/http/tests/it/metrics.rs`).
+//! Not here: what the numbers must be (`crates/pool/tests/it/prometheus.rs`,
+//! `crates/http/tests/it/metrics.rs`).
 
 use super::Verdict;
 use crate::process;

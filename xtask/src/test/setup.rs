@@ -52,6 +52,24 @@ const TOOLS: &[Tool] = &[
         packages: &["python3"],
         remedy: "apt-get install python3",
     },
+    Tool {
+        name: "python3-venv",
+        probe: &["python3", "-m", "ensurepip", "--version"],
+        packages: &["python3-venv"],
+        remedy: "apt-get install python3-venv",
+    },
+    Tool {
+        name: "npm",
+        probe: &["npm", "--version"],
+        packages: &["nodejs", "npm"],
+        remedy: "install Node.js 20 or newer, which has npm",
+    },
+    Tool {
+        name: "chromium",
+        probe: &["chromium", "--version"],
+        packages: &["chromium"],
+        remedy: "apt-get install chromium",
+    },
     Tool { name: "spin", probe: &["spin", "-V"], packages: &["spin"], remedy: "apt-get install spin" },
 ];
 const PROBE_LIMIT: Duration = Duration::from_secs(60);

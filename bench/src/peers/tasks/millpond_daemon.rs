@@ -32,9 +32,11 @@ const ECHO_OUTSIDE: &str = "echo_outside";
 /// Our programs, built from the sources that this bench was built from.
 #[derive(Clone, Debug)]
 pub(crate) struct Programs {
-    daemon: PathBuf,
+    pub(crate) daemon: PathBuf,
     /// Does what `echo` does, as a command.
     answer_lines: PathBuf,
+    /// hyper and nothing around it.
+    pub(crate) plain_hyper: PathBuf,
 }
 
 pub(crate) fn programs() -> Result<Programs, String> {
@@ -46,7 +48,8 @@ fn build() -> Result<Programs, String> {
     let target = target_folder()?;
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--quiet", "--package", "millpond-cli", "--package", "millpond-bench"]);
-    cargo.args(["--bin", "millpond", "--bin", "answer_lines", "--target-dir"]).arg(&target);
+    cargo.args(["--bin", "millpond", "--bin", "answer_lines", "--bin", "plain_hyper"]);
+    cargo.arg("--target-dir").arg(&target);
     let profile = if cfg!(debug_assertions) {
         "debug"
     } else {
@@ -59,7 +62,9 @@ fn build() -> Result<Programs, String> {
         return Err(format!("cargo build of millpond: {status}; its message stands above"));
     }
     let folder = target.join(profile);
-    Ok(Programs { daemon: folder.join("millpond"), answer_lines: folder.join("answer_lines") })
+    let [daemon, answer_lines, plain_hyper] =
+        ["millpond", "answer_lines", "plain_hyper"].map(|name| folder.join(name));
+    Ok(Programs { daemon, answer_lines, plain_hyper })
 }
 
 /// `echo` runs on the daemon's workers.

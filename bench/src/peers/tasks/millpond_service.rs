@@ -81,7 +81,8 @@ impl Producer for Service {
         });
         let who: Arc<dyn Watch> = Arc::clone(&self.basket) as _;
         let reader = Some(Reader { who, tag, wants: Wants::Result });
-        let accepted = self.service.handle().submit(&self.request, Submit { reader, keep: false });
+        let accepted =
+            self.service.handle().submit(&self.request, Submit { reader, keep: false, ..Submit::default() });
         self.watched[tag as usize] = accepted.map_err(io::Error::other)?.watching;
         Ok(())
     }

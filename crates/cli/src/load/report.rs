@@ -1,7 +1,7 @@
 //! What is printed of a run: a table by kind of answer for people, one object for programs.
 //!
-//! Accepted and refused requests never share a line. What got no answer is listed even where it is nought, since
-//! that is what a load test is made for.
+//! Accepted and refused requests never share a line. What got no answer is listed even where it is nought,
+//! since that is what a load test is made for.
 
 use super::scenario::Scenario;
 use super::shown;
@@ -57,8 +57,8 @@ pub(super) fn text(plan: &Plan, measured: &Measured, missed: Option<&Missed>) ->
     if lag > LAG_NOTED {
         let late = time(lag.as_nanos() as f64);
         text.push_str(&format!(
-            "1 % of the requests were begun {late} or more after they were due: no connection was free, or this \
-             machine is too busy\n"
+            "1 % of the requests were begun {late} or more after they were due: no connection was free, or \
+             this machine is too busy\n"
         ));
     }
     if let Some((scenario, missed)) = missed {

@@ -1,7 +1,7 @@
 //! `millpond load` against a small server of the test: what a script sees of the report and of the exit code.
 //!
-//! Servers that misbehave are the generator's own tests (`crates/load/tests`); here a server that answers, one that
-//! refuses, and none at all are enough.
+//! Servers that misbehave are the generator's own tests (`crates/load/tests`); here a server that answers,
+//! one that refuses, and none at all are enough.
 
 use crate::daemon::Folder;
 use serde_json::Value;

@@ -55,7 +55,8 @@ pub(super) fn version(_: &Arc<Api>, _: &mut Ask) -> Answered {
 
 /// `GET /openapi.json`.
 pub(super) fn openapi(api: &Arc<Api>, _: &mut Ask) -> Answered {
-    let document = api.openapi.get_or_init(|| openapi::document().to_string().into());
+    let make = || openapi::document(api.service.limits(), api.settings.batch_max).to_string().into();
+    let document = api.openapi.get_or_init(make);
     Ok(json_answer(StatusCode::OK, document.clone()))
 }
 

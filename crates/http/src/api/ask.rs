@@ -11,7 +11,7 @@ use crate::reply::Reply;
 use crate::visit::Visit;
 use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use millpond_tasks::TaskId;
@@ -81,6 +81,11 @@ impl Ask {
 
     /// The body must be of one of these kinds: browsers send others without asking first.
     pub(super) fn expect_body(&self, kinds: &[&str]) -> Result<(), Box<Problem>> {
+        if let Some(encoding) = self.header(&CONTENT_ENCODING)?.filter(|encoding| *encoding != "identity") {
+            let detail =
+                format!("content-encoding: expected none, got {:?}; send it as it is", query::cut(encoding));
+            return Err(Problem::new(Fault::UnsupportedMediaType, detail).closing());
+        }
         let value = self.header(&CONTENT_TYPE)?;
         let kind = value.map(|value| value.split(';').next().unwrap_or_default().trim());
         if kind.is_some_and(|kind| kinds.iter().any(|wanted| wanted.eq_ignore_ascii_case(kind))) {

@@ -27,7 +27,7 @@ use millpond_tasks::{
 };
 use serde::Serialize;
 use std::collections::VecDeque;
-use std::future::{Future, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::io::Write as _;
 use std::pin::pin;
 use std::sync::Arc;
@@ -41,6 +41,8 @@ pub(super) const UNTIL: &[&str] = &["accepted", "ended"];
 const LINES_TYPES: &[&str] = &[LINES_TYPE, "application/ndjson", "application/jsonl"];
 /// How many tasks of one bulk may be under way at once if their ends are waited for.
 const WINDOW_MAX: usize = 1024;
+/// Longer than a task may take.
+const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Answers are sent on when they are so many bytes, or when there is nothing else to do.
 const PIECE_BYTES: usize = 16 << 10;
 
@@ -117,6 +119,8 @@ enum Next {
     End,
     /// The body broke, or took too long.
     Broken(Box<Problem>),
+    /// The daemon goes.
+    Drains,
 }
 
 impl Bulk {
@@ -149,6 +153,10 @@ impl Bulk {
                     problem.write_json(None, &mut self.answers);
                     self.answers.extend_from_slice(b"}\n");
                 }
+                Next::Drains => {
+                    self.stop();
+                    self.answer_accepted();
+                }
             }
         }
     }
@@ -169,21 +177,27 @@ impl Bulk {
     async fn next(&mut self) -> Next {
         let (api, bell) = (&self.api, &self.bell);
         let is_room = self.window.len() < WINDOW_MAX;
-        let Some(body) = self.body.as_mut().filter(|_| is_room) else {
-            bell.heard().await;
-            return Next::Look;
-        };
-        let mut rung = pin!(bell.heard());
-        let mut piece = pin!(next_piece(api, body, Instant::now() + api.settings.body_timeout));
-        poll_fn(|context| {
-            if rung.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Next::Look);
+        // Who waits for our answers before it goes on is not late.
+        let patience = if self.window.is_empty() { api.settings.body_timeout } else { A_DAY };
+        let until = Instant::now() + patience;
+        let mut rung = pin!(bell.rung(until, &api.door));
+        let mut piece = pin!(async {
+            match self.body.as_mut().filter(|_| is_room) {
+                Some(body) => next_piece(api, body, until).await,
+                None => pending().await,
             }
-            piece.as_mut().poll(context).map(|piece| match piece {
-                Ok(Some(piece)) => Next::Piece(piece),
-                Ok(None) => Next::End,
-                Err(problem) => Next::Broken(problem),
-            })
+        });
+        poll_fn(|context| {
+            if let Poll::Ready(piece) = piece.as_mut().poll(context) {
+                return Poll::Ready(match piece {
+                    Ok(Some(piece)) => Next::Piece(piece),
+                    Ok(None) => Next::End,
+                    Err(problem) => Next::Broken(problem),
+                });
+            }
+            rung.as_mut()
+                .poll(context)
+                .map(|woken| if woken == Woken::Drains { Next::Drains } else { Next::Look })
         })
         .await
     }
@@ -239,15 +253,26 @@ impl Bulk {
     }
 
     fn accept(&mut self, line: u64, accepted: Accepted) {
+        self.window.push_back(Pending { line, what: What::Task(accepted.task, accepted.watching) });
+        if !self.waits_for_end {
+            self.answer_accepted();
+        }
+    }
+
+    /// Answers all with no more than that they were accepted. Their outcomes are kept, since nobody heard them.
+    fn answer_accepted(&mut self) {
         #[derive(Serialize)]
         struct Words<'a> {
             task_id: &'a TaskId,
         }
-        if self.waits_for_end {
-            self.window.push_back(Pending { line, what: What::Task(accepted.task, accepted.watching) });
-        } else {
-            let words = Words { task_id: accepted.task.id() };
-            write_line(line, |out| write_json(&words, out), &mut self.answers);
+        for Pending { line, what } in self.window.drain(..) {
+            match what {
+                What::Task(task, _) => {
+                    let words = Words { task_id: task.id() };
+                    write_line(line, |out| write_json(&words, out), &mut self.answers);
+                }
+                What::Refused(refused) => write_line(line, |out| refused.write_json(out), &mut self.answers),
+            }
         }
     }
 

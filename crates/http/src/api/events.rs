@@ -1,8 +1,8 @@
 //! What goes on in the daemon, as a stream: figures at an interval, and between them what happened.
 //!
 //! Figures are taken when the reader is there to take them, so one that is slow gets fewer and misses nothing
-//! for good: every total is since the start. Events cannot be made up for: a reader that lost some is told so,
-//! and cut off, so that it comes again and knows where it stands.
+//! for good: every total is since the start. Events cannot be made up for: a reader that lost some is told
+//! so, and cut off, so that it comes again and knows where it stands.
 //!
 //! Not here: what one task says (`follow.rs`).
 

@@ -1,8 +1,8 @@
 //! Following one task: what it says while it says it, as server-sent events or as lines of JSON.
 //!
-//! The stream is the task's own, read at the pace of this client. Every event has its number, so a client that
-//! lost its connection goes on after the last one it saw. There is exactly one end; a client that asks for more
-//! after it is told that there is none, which also stops the browsers that would ask for ever.
+//! The stream is the task's own, read at the pace of this client. Every event has its number, so a client
+//! that lost its connection goes on after the last one it saw. There is exactly one end; a client that asks
+//! for more after it is told that there is none, which also stops the browsers that would ask for ever.
 //!
 //! Not here: what a task says and how much of it is kept (the crate `millpond-tasks`).
 

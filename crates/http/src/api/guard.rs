@@ -142,8 +142,9 @@ pub(super) fn check_token(
             refuse(Fault::Unauthorized, detail, "Bearer realm=\"millpond\"")
         }
         (None, None, None) => {
-            let detail = "authorization: expected \"Bearer TOKEN\", got none; the token is in the daemon's web.token_file";
-            refuse(Fault::Unauthorized, detail, "Bearer realm=\"millpond\"")
+            let advice = "the daemon's web.token_file has it";
+            let detail = format!("authorization: expected \"Bearer TOKEN\", got none; {advice}");
+            refuse(Fault::Unauthorized, &detail, "Bearer realm=\"millpond\"")
         }
     }
 }

@@ -1,4 +1,6 @@
 //! Tasks a page at a time, newest first, narrowed down by what they are and what is in them.
+//!
+//! Not here: how a page stays where it is while tasks come and go (the crate `millpond-tasks`).
 
 use super::Api;
 use super::ask::{Answered, Ask, json_of};

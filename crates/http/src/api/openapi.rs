@@ -5,6 +5,7 @@
 use super::problem::PROBLEM_TYPE;
 use super::routes::{Kind, Parameter, Place, ROUTES, Reaction, Role, Route, Shape};
 use super::schemas;
+use millpond_tasks::Limits;
 use serde_json::{Map, Value, json};
 
 /// How every route but the open ones may be refused.
@@ -14,8 +15,8 @@ const BODY_PROBLEMS: &[u16] = &[408, 413, 415];
 /// How the open ones may be refused: a host or an origin that is not ours, a query.
 const OPEN_PROBLEMS: &[u16] = &[400, 403, 421, 503];
 
-/// The whole document.
-pub(super) fn document() -> Value {
+/// The whole document, with the limits of this daemon in it.
+pub(super) fn document(limits: &Limits, batch_max: usize) -> Value {
     let mut paths = Map::new();
     for route in ROUTES {
         let at = paths.entry(route.path).or_insert_with(|| json!({}));
@@ -31,7 +32,7 @@ pub(super) fn document() -> Value {
         },
         "paths": paths,
         "components": {
-            "schemas": schemas::all(),
+            "schemas": schemas::all(limits, batch_max),
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
         },
     })
@@ -54,7 +55,8 @@ fn operation(route: &Route) -> Value {
         "responses": answers,
     });
     if let Some(shape) = route.body {
-        operation["requestBody"] = json!({ "required": true, "content": content(&[shape]) });
+        operation["requestBody"] =
+            json!({ "required": shape.schema.is_some(), "content": content(&[shape]) });
     }
     if route.role != Role::Open {
         // Without a token where none is set.
@@ -91,10 +93,7 @@ fn parameter(parameter: &Parameter) -> Value {
         Kind::Time => {
             json!({ "type": "string", "pattern": "^[0-9]{1,9}(ms|s|m|h)?$", "examples": ["500ms"] })
         }
-        // JSON numbers beyond this are not whole in every language.
-        Kind::Count(least, most) => {
-            json!({ "type": "integer", "minimum": least, "maximum": most.min((1 << 53) - 1) })
-        }
+        Kind::Count(least, most) => json!({ "type": "integer", "minimum": least, "maximum": most }),
         Kind::OneOf(words) => json!({ "type": "string", "enum": words }),
         Kind::Text(bytes_max) => json!({ "type": "string", "maxLength": bytes_max }),
         Kind::Key(max) => json!({ "type": "string", "pattern": "^[!#-~]([ -~]*[!-~])?$", "maxLength": max }),
@@ -143,7 +142,7 @@ mod tests {
 
     #[test]
     fn every_shape_that_is_named_is_there_and_every_one_there_is_named() {
-        let document = document();
+        let document = document(&Limits::default(), 10);
         let mut named = Vec::new();
         references(&document, &mut named);
         let named: std::collections::BTreeSet<_> =

@@ -51,7 +51,7 @@ macro_rules! faults {
 }
 
 faults! {
-    BadQuery = "bad-query", 400, "The part of the address behind the question mark says something it may not.";
+    BadQuery = "bad-query", 400, "The address says something it may not behind the question mark.";
     BadHeader = "bad-header", 400, "A header says something it may not.";
     BadId = "bad-id", 400, "The address names a task by something that is no id.";
     BrokenBody = "broken-body", 400, "The body ended or broke before it was complete.";
@@ -59,7 +59,7 @@ faults! {
     Forbidden = "forbidden", 403, "The token allows to look and not to change.";
     CrossSite = "cross-site", 403, "A page of another site may not use this door from a browser.";
     RouteNotFound = "route-not-found", 404, "There is nothing at this address.";
-    MethodNotAllowed = "method-not-allowed", 405, "There is something at this address, but not for this method.";
+    MethodNotAllowed = "method-not-allowed", 405, "This address does not know this method.";
     NotAcceptable = "not-acceptable", 406, "The answer does not come in any form that the request accepts.";
     BodyTimeout = "body-timeout", 408, "The body took too long to arrive.";
     BodyTooLarge = "body-too-large", 413, "The body is larger than the limit.";

@@ -111,7 +111,7 @@ fn read_duration(text: &str) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    fn message(problem: Box<Problem>) -> String {
+    fn message(problem: &Problem) -> String {
         let mut out = Vec::new();
         problem.write_json(None, &mut out);
         serde_json::from_slice::<serde_json::Value>(&out).unwrap()["detail"].as_str().unwrap().to_owned()
@@ -124,13 +124,13 @@ mod tests {
         assert_eq!(query.number("limit", 1, 10).unwrap(), Some(10));
         assert_eq!(query.text("q").unwrap().unwrap(), "a b c");
         assert_eq!(query.text("none").unwrap(), None);
-        let error = message(query.number("limit", 1, 9).unwrap_err());
+        let error = message(&query.number("limit", 1, 9).unwrap_err());
         assert_eq!(error, "limit: expected a whole number from 1 to 9, got \"10\"");
         assert!(query.text("bad").is_err());
         for name in ["limit2", "neg", "plus"] {
             assert!(query.number(name, 0, 9).is_err(), "{name}");
         }
-        let error = message(query.duration("q").unwrap_err());
+        let error = message(&query.duration("q").unwrap_err());
         assert_eq!(error, "q: expected a time like 5s, 500ms or 2m, got \"a b c\"");
     }
 

@@ -8,7 +8,10 @@ use super::routes::{ROUTES, Role};
 use std::path::PathBuf;
 
 /// Where each table begins and ends in the page.
-const MARKS: [(&str, fn() -> String); 2] = [("routes", routes), ("faults", faults)];
+const MARKS: [(&str, Table); 2] = [("routes", routes), ("faults", faults)];
+
+/// Makes the lines of a table.
+type Table = fn() -> String;
 
 fn routes() -> String {
     let mut table = String::from("| method and path | what it does | token | answers |\n|---|---|---|---|\n");
@@ -59,7 +62,7 @@ fn the_tables_of_the_page_are_those_of_the_code() {
     let page = std::fs::read_to_string(&path).unwrap();
     let renewed = renewed(&page);
     if std::env::var_os("MILLPOND_WRITE_PAGES").is_some() {
-        std::fs::write(&path, &renewed).unwrap();
+        return std::fs::write(&path, &renewed).unwrap();
     }
     assert!(page == renewed, "docs/http.md is stale; run this test with MILLPOND_WRITE_PAGES=1");
 }

@@ -137,7 +137,7 @@ const ID: Parameter = Parameter {
     name: "id",
     place: Place::Path,
     kind: Kind::TaskId,
-    about: "The task's id: `17`, `t17` or `job-1`; a text that looks like a number stands in quotes, as in JSON.",
+    about: "The task's id: `17`, `t17`, `job-1`; a text that looks like a number stands in quotes.",
 };
 const WAIT: Parameter = query(
     "wait",
@@ -174,7 +174,7 @@ pub(crate) static ROUTES: &[Route] = &[
         verb: Verb::Post,
         path: "/v1/exec",
         name: "execute",
-        summary: "Runs a task and answers with its result; the outcome is kept only if the request has a key.",
+        summary: "Runs a task and answers with its result; the outcome is kept only if there is a key.",
         role: Role::Write,
         parameters: &[IDEMPOTENCY_KEY, TRACEPARENT],
         body: Some(json("Request")),
@@ -225,7 +225,7 @@ pub(crate) static ROUTES: &[Route] = &[
             ),
             query("q", Kind::Text(256), "Only those with this text in id, handler, arguments or message."),
             query("limit", Kind::Count(1, list::LIMIT_MAX), "How many; without, 100."),
-            query("cursor", Kind::Text(32), "Where the page before ended: its `next`."),
+            query("cursor", Kind::Count(0, u64::MAX), "Where the page before ended: its `next`."),
         ],
         body: None,
         answers: &[reaction(200, &[json("TaskPage")], "One page.")],
@@ -319,7 +319,7 @@ pub(crate) static ROUTES: &[Route] = &[
         verb: Verb::Post,
         path: "/v1/bulk",
         name: "bulk",
-        summary: "Hands in any number of tasks, one to a line, and answers each line while it goes on reading.",
+        summary: "Hands in any number of tasks, one to a line, and answers each while it reads on.",
         role: Role::Write,
         parameters: &[
             query(

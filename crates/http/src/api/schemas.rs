@@ -5,20 +5,20 @@
 //! comes in, is closed, because the daemon refuses what it does not know. The generated tests hold what the
 //! daemon really answers against them.
 
-use millpond_tasks::Stage;
 use millpond_tasks::error::TABLE;
+use millpond_tasks::{Limits, Stage};
 use serde_json::{Map, Value, json};
 
-/// All shapes by name.
-pub(super) fn all() -> Map<String, Value> {
+/// All shapes by name, with the limits of this daemon in them.
+pub(super) fn all(limits: &Limits, batch_max: usize) -> Map<String, Value> {
     let shapes = [
-        ("Batch", batch()),
+        ("Batch", batch(batch_max)),
         ("BatchAnswer", batch_answer()),
         ("Handlers", handlers()),
         ("Health", object(&[("status", json!({ "enum": ["ok", "ready"] }))], &[])),
         ("OpenApi", json!({ "type": "object", "required": ["openapi", "info", "paths"] })),
         ("Problem", problem()),
-        ("Request", request()),
+        ("Request", request(limits)),
         ("Stats", json!({ "type": "object" })),
         ("Success", success()),
         ("Task", task()),
@@ -69,10 +69,10 @@ fn task_id() -> Value {
     })
 }
 
-fn request() -> Value {
+fn request(limits: &Limits) -> Value {
     let label = json!({ "type": ["string", "null"], "minLength": 1, "maxLength": 64, "pattern": "^[ -~]+$" });
     let milliseconds =
-        |least: u64| json!({ "type": ["integer", "null"], "minimum": least, "maximum": 86_400_000 });
+        |least: u64, most: u64| json!({ "type": ["integer", "null"], "minimum": least, "maximum": most });
     json!({
         "type": "object",
         "description": "What somebody asks for: a handler by name, or by its opcode.",
@@ -96,9 +96,9 @@ fn request() -> Value {
                 ],
             },
             "affinity": label,
-            "timeout_ms": milliseconds(1),
-            "delay_ms": milliseconds(0),
-            "retries": { "type": ["integer", "null"], "minimum": 0, "maximum": 100 },
+            "timeout_ms": milliseconds(1, limits.timeout_ms_max),
+            "delay_ms": milliseconds(0, limits.delay_ms_max),
+            "retries": { "type": ["integer", "null"], "minimum": 0, "maximum": limits.retries_max },
             "idempotency_key": label,
             "traceparent": {
                 "type": ["string", "null"],
@@ -111,8 +111,10 @@ fn request() -> Value {
     })
 }
 
-fn batch() -> Value {
-    json!({ "type": "array", "items": of("Request"), "minItems": 1, "maxItems": 1000 })
+fn batch(batch_max: usize) -> Value {
+    // One that is wrong is refused for itself, and the others are taken in.
+    let any = json!({ "anyOf": [of("Request"), true] });
+    json!({ "type": "array", "items": any, "minItems": 1, "maxItems": batch_max })
 }
 
 fn batch_answer() -> Value {

@@ -1,7 +1,7 @@
 //! The figures of one moment, as the dashboard and `millpond top` want them, with what is worth a warning.
 //!
-//! Totals are since the start, and whoever reads them makes rates of them: a figure that was missed is then no
-//! figure that is wrong. Streams that want figures at nearly the same moment share them, so that a hundred
+//! Totals are since the start, and whoever reads them makes rates of them: a figure that was missed is then
+//! no figure that is wrong. Streams that want figures at nearly the same moment share them, so that a hundred
 //! open dashboards cost about as much as one.
 
 use super::Api;

@@ -1,4 +1,4 @@
-//! Which tokens open the door, and how far: read once at the start, compared without telling how much is right.
+//! Which tokens open the door, and how far: read once, compared without telling how much of one is right.
 //!
 //! A token is a line of visible characters in a file that only its owner should read, or the whole of an
 //! environment variable. There are two: one for everything, one to look and not to change.
@@ -79,7 +79,7 @@ fn check(place: &str, text: &str) -> Result<Box<[u8]>, String> {
     }
     // What came is a secret, even if it is a wrong one.
     Err(format!(
-        "{place}: expected a token of {TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX} visible characters on one line, got {} \
+        "{place}: expected a token of {TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX} visible characters, got {} \
          bytes; make one with: openssl rand -hex 32",
         token.len()
     ))
@@ -88,6 +88,7 @@ fn check(place: &str, text: &str) -> Result<Box<[u8]>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millpond_tasks::config::{ConfigSources, load};
 
     #[test]
     fn a_token_opens_the_door_as_far_as_it_goes() {
@@ -101,6 +102,17 @@ mod tests {
             assert_eq!(tokens.role(wrong), None);
         }
         assert_eq!(Tokens::default().role(b""), None);
+    }
+
+    #[test]
+    fn a_token_may_come_from_the_environment_and_nowhere_else_is_none() {
+        let settings = load(&ConfigSources::default()).settings().unwrap().web;
+        assert!(!Tokens::load(&settings, None).unwrap().is_any());
+        let tokens = Tokens::load(&settings, Some("from-the-environment".to_owned())).unwrap();
+        assert!(tokens.is_any());
+        assert_eq!(tokens.role(b"from-the-environment"), Some(Role::Write));
+        let error = Tokens::load(&settings, Some(String::new())).unwrap_err();
+        assert!(error.starts_with("MILLPOND_TOKEN: expected a token"), "{error}");
     }
 
     #[test]

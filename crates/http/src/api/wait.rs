@@ -43,11 +43,6 @@ impl Bell {
         self.0.notify_one();
     }
 
-    /// Waits until it rings.
-    pub(super) async fn heard(&self) {
-        self.0.notified().await;
-    }
-
     /// Waits until the task has ended, also while the daemon drains. False if the time is over before.
     pub(super) async fn ended(&self, task: &Task, until: Instant) -> bool {
         while !task.is_ended() {

@@ -1,8 +1,8 @@
-//! The table of the daemon's metrics in `docs/metrics.md`, made from the table in the code; and the rules that
-//! names keep.
+//! The table of the daemon's metrics in `docs/metrics.md`, made from the table in the code; and the rules
+//! that names keep.
 //!
-//! What people want to read around the table is written by hand. `MILLPOND_WRITE_PAGES=1` writes the table into the
-//! page.
+//! What people want to read around the table is written by hand. `MILLPOND_WRITE_PAGES=1` writes the table
+//! into the page.
 
 use super::table::TABLE;
 use super::text::{Kind, Metric};

@@ -21,8 +21,8 @@ pub(super) fn write(text: &mut String, format: Format, pool: &str) {
     }
 }
 
-/// What stands before a bucket's bound, the bound, and what follows. No name can look like it: quotes in names are
-/// escaped.
+/// What stands before a bucket's bound, the bound, and what follows. No name can look like it: quotes in
+/// names are escaped.
 fn split_at_bound(words: &str) -> Option<(&str, &str, &str)> {
     let start = words.rfind(",le=\"")? + ",le=\"".len();
     let end = start + words[start..].find('"')?;
@@ -35,7 +35,8 @@ mod tests {
 
     const POOL: &str = "# HELP a_total Tasks that ended\n# TYPE a_total counter\na_total{pool=\"m\"} 3\n\
                         # HELP b_seconds How long\n# TYPE b_seconds histogram\n\
-                        b_seconds_bucket{pool=\"m\",le=\"1\"} 2\nb_seconds_bucket{pool=\"m\",le=\"+Inf\"} 2\n";
+                        b_seconds_bucket{pool=\"m\",le=\"1\"} 2\n\
+                        b_seconds_bucket{pool=\"m\",le=\"+Inf\"} 2\n";
 
     #[test]
     fn descriptions_and_bounds_are_put_into_the_format_and_nothing_else_is_touched() {

@@ -1,7 +1,7 @@
 //! What the system knows of this process: time, memory, threads and open files.
 //!
-//! Read from `/proc` when somebody asks, under the names that every Prometheus library uses. What cannot be read
-//! is left out, so another system than Linux shows less and nothing wrong.
+//! Read from `/proc` when somebody asks, under the names that every Prometheus library uses. What cannot be
+//! read is left out, so another system than Linux shows less and nothing wrong.
 
 use rustix::process::{Resource, getrlimit};
 use std::fs;
@@ -44,8 +44,8 @@ impl Process {
     }
 }
 
-/// A field of `/proc/self/stat` by its number in the manual, as seconds. Fields count from 1; the second is a name
-/// in parentheses that may have any characters, so counting begins behind it.
+/// A field of `/proc/self/stat` by its number in the manual, as seconds. Fields count from 1; the second is a
+/// name in parentheses that may have any characters, so counting begins behind it.
 fn ticks(stat: &str, number: usize) -> Option<f64> {
     let (_, rest) = stat.rsplit_once(") ")?;
     let ticks: u64 = rest.split(' ').nth(number.checked_sub(3)?)?.parse().ok()?;
@@ -58,7 +58,8 @@ fn field(status: &str, name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// When the system was started, in Unix time. Asked once: the answer costs the kernel a look at every interrupt.
+/// When the system was started, in Unix time. Asked once: the answer costs the kernel a look at every
+/// interrupt.
 fn booted() -> Option<f64> {
     static BOOTED: OnceLock<Option<f64>> = OnceLock::new();
     *BOOTED.get_or_init(|| {

@@ -1,8 +1,9 @@
 //! The table of all metrics that the daemon shows beside those of its pool.
 //!
-//! A name begins with `millpond_`, but for what every process has; times are in seconds; what only grows ends in
-//! `_total`. What the pool counts itself (steals, scaling, keys, each worker) has its names there and is not
-//! repeated here. Whoever adds a row runs the tests with `MILLPOND_WRITE_PAGES=1`, which renews `docs/metrics.md`.
+//! A name begins with `millpond_`, but for what every process has; times are in seconds; what only grows ends
+//! in `_total`. What the pool counts itself (steals, scaling, keys, each worker) has its names there and is
+//! not repeated here. Whoever adds a row runs the tests with `MILLPOND_WRITE_PAGES=1`, which renews
+//! `docs/metrics.md`.
 
 use super::text::Kind::{Counter, Gauge, Histogram};
 use super::text::{Metric, Spread};
@@ -292,7 +293,7 @@ pub(super) const TABLE: &[Metric] = &[
         name: "millpond_connections_open",
         kind: Gauge,
         labels: &["state"],
-        help: "Connections by what they do: idle, sending a head, being answered, parked in a wait or a stream, or refused and being let go",
+        help: "Connections: idle, sending a head, being answered, parked, or refused and being let go",
         series: |now, series| {
             let parked = now.waiting.0 + now.streams.0;
             series.labelled(&[&"idle"], now.census.idle);

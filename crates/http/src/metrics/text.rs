@@ -1,8 +1,8 @@
 //! How metrics are written: as text for Prometheus (0.0.4) or as OpenMetrics (1.0.0), from the same rows.
 //!
-//! The two differ in three things: OpenMetrics names a counter without its `_total` where it describes it, wants
-//! bounds written in one way only, and ends with a line that says so. Bounds are written that way in both, so
-//! that a series keeps its name whoever asks.
+//! The two differ in three things: OpenMetrics names a counter without its `_total` where it describes it,
+//! wants bounds written in one way only, and ends with a line that says so. Bounds are written that way in
+//! both, so that a series keeps its name whoever asks.
 //!
 //! Not here: which metrics there are (`table.rs`).
 

@@ -1,4 +1,6 @@
 //! What the daemon says of itself, and how it says that it goes.
+//!
+//! Whoever watches over daemons relies on the first, whoever waits for a task on the second.
 
 use crate::start::{Daemon, ECHO, HOLD, JSON, names, raw};
 use serde_json::json;

@@ -1,4 +1,6 @@
 //! Many tasks at once: in a batch, which is read whole, and in a bulk, which is not.
+//!
+//! What matters is that each is answered, in order, and that a full daemon holds a bulk back.
 
 use crate::http::Connection;
 use crate::start::{Daemon, HOLD, JSON, raw, until};
@@ -30,7 +32,8 @@ fn next_line(connection: &mut Connection) -> Value {
 #[test]
 fn each_of_a_batch_is_accepted_or_refused_for_itself() {
     let daemon = Daemon::start();
-    let batch = r#"[{"handler":"echo","task_id":1}, {"handler":"none","task_id":2}, 3, {"handler":"echo","task_id":1}]"#;
+    let (first, second) = (r#"{"handler":"echo","task_id":1}"#, r#"{"handler":"none","task_id":2}"#);
+    let batch = &format!("[{first}, {second}, 3, {first}]");
     let answer = daemon.post("/v1/batch", batch);
     assert_eq!(answer.status, 200, "{}", answer.text());
     let tasks = answer.json()["tasks"].as_array().unwrap().clone();
@@ -52,7 +55,8 @@ fn a_batch_has_a_limit_and_must_be_an_array() {
 #[test]
 fn every_line_of_a_bulk_is_answered_in_order() {
     let daemon = Daemon::start();
-    let body = "{\"handler\":\"echo\"}\n\n{\"handler\":\"echo\",\"task_id\":\"mine\"}\nnonsense\n{\"handler\":\"none\"}";
+    let (plain, named) = (r#"{"handler":"echo"}"#, r#"{"handler":"echo","task_id":"mine"}"#);
+    let body = &format!("{plain}\n\n{named}\nnonsense\n{{\"handler\":\"none\"}}");
     let answers = bulk(&daemon, "", body);
     assert_eq!(answers[0], json!({ "line": 1, "task_id": "t1" }));
     assert_eq!(answers[1], json!({ "line": 3, "task_id": "mine" }));
@@ -151,4 +155,26 @@ fn a_bulk_wants_to_know_what_to_wait_for() {
     assert_eq!(answer.refusal(), (400, "bad-query".to_owned()));
     let batch = daemon.ask("POST /v1/batch?until=ended", &[JSON], Some("[{}]"));
     assert_eq!(batch.refusal(), (400, "bad-query".to_owned()));
+}
+
+#[test]
+fn a_bulk_that_waits_is_told_that_the_daemon_goes_and_loses_nothing() {
+    let daemon = Daemon::start();
+    let mut connection = daemon.connect();
+    connection.ask("POST /v1/bulk?until=ended", &[LINES, "Transfer-Encoding: chunked"], None);
+    assert_eq!(connection.head().status, 200);
+    send(&mut connection, &format!("{HOLD}\nnonsense\n"));
+    let call = daemon.call();
+    let service = daemon.service.handle();
+    until("the second line has been looked at", || !service.stats().refused.is_empty());
+    let closing = std::thread::spawn(move || daemon.door.close(crate::http::SOON));
+    let rest: Vec<u8> = std::iter::from_fn(|| connection.chunk()).flatten().collect();
+    let answers = lines(std::str::from_utf8(&rest).unwrap());
+    assert_eq!(answers[0], json!({ "line": 1, "task_id": "t1" }), "it goes on, and can be asked for");
+    assert_eq!((&answers[1]["line"], &answers[1]["error"]), (&json!(2), &json!("invalid-request")));
+    assert_eq!(answers.len(), 2);
+    call.finish(Ok(raw(&json!("late"))));
+    let task = service.get(&millpond_tasks::TaskId::Assigned(1)).expect("its outcome is kept");
+    assert_eq!(task.wait(crate::http::SOON).unwrap().result().unwrap().get(), "\"late\"");
+    closing.join().unwrap();
 }

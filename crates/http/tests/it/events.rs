@@ -1,4 +1,6 @@
 //! What goes on, as the dashboard hears it: figures, tasks that move, and what a slow reader is told.
+//!
+//! The page draws what is named here, so a field that goes missing is found before the page is opened.
 
 use crate::http::{Event, Events};
 use crate::start::{Daemon, ECHO, HOLD};

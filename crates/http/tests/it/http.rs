@@ -68,7 +68,7 @@ impl Connection {
         self.stream.get_mut().write_all(bytes.as_ref()).unwrap();
     }
 
-    /// Sends a request: a line like `GET /healthz`, more header lines, and a body with its length if it has one.
+    /// Sends a request: a line like `GET /healthz`, more header lines, and a body with its length.
     pub(crate) fn ask(&mut self, line: &str, headers: &[&str], body: Option<&str>) {
         let mut head = format!("{line} HTTP/1.1\r\n");
         if !headers.iter().any(|header| header.to_ascii_lowercase().starts_with("host:")) {

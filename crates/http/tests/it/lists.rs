@@ -1,4 +1,6 @@
 //! Tasks in pages: each one once, newest first, and only those that were asked for.
+//!
+//! Somebody who goes through all pages must not miss a task because others came or went meanwhile.
 
 use crate::start::{Daemon, HOLD};
 use serde_json::{Value, json};

@@ -15,6 +15,7 @@ mod batches;
 mod events;
 mod lists;
 mod metrics;
+mod page;
 mod refusals;
 mod safety;
 mod stats;

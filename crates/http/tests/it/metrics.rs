@@ -1,8 +1,8 @@
 //! What Prometheus reads keeps the rules of its format, in both of them, and says what happened.
 //!
-//! A scraper that meets one bad line throws the whole scrape away, so every line is read here by a reader that
-//! forgives nothing. `cargo xtask test --only scrape` has a real parser read the same text: it runs the first of
-//! these tests with a folder to write it to.
+//! A scraper that meets one bad line throws the whole scrape away, so every line is read here by a reader
+//! that forgives nothing. `cargo xtask test --only scrape` has a real parser read the same text: it runs the
+//! first of these tests with a folder to write it to.
 
 use crate::http::Answer;
 use crate::start::{Daemon, ECHO, HOLD, JSON, raw, until};
@@ -223,7 +223,8 @@ fn a_scraper_gets_the_format_that_it_would_rather_have() {
     assert_eq!(kind(&["Accept: text/html,application/xhtml+xml"]), plain, "a browser can read text");
     assert_eq!(kind(&[OPEN_METRICS]), open);
     let prometheus = "Accept: application/openmetrics-text;version=1.0.0;q=0.5,\
-                      application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+                      application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,\
+                      */*;q=0.2";
     assert_eq!(kind(&[prometheus]), open);
     let rather_plain = "Accept: application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4";
     assert_eq!(kind(&[rather_plain]), plain);

@@ -1,4 +1,6 @@
 //! What is wrong with a request is said with the right status, a code and words; and the door goes on.
+//!
+//! Strangers send everything, so every kind of mistake is sent here once.
 
 use crate::http::Answer;
 use crate::start::{Daemon, ECHO, HOLD, JSON};
@@ -171,6 +173,8 @@ fn a_body_of_another_kind_is_refused() {
         let answer = daemon.ask(&format!("POST {path}"), &[header], Some(ECHO));
         refusal(&answer, 415, "unsupported-media-type", "content-type: expected application/");
     }
+    let packed = daemon.ask("POST /v1/exec", &[JSON, "Content-Encoding: gzip"], Some(ECHO));
+    refusal(&packed, 415, "unsupported-media-type", "content-encoding: expected none, got \"gzip\"");
     let answer = daemon.ask("POST /v1/exec", &["Content-Type: Application/JSON; charset=utf-8"], Some(ECHO));
     assert_eq!(answer.status, 200);
 }

@@ -3,7 +3,10 @@
 //! A daemon on this machine is reached by every page in every browser on it. These are the ways in which such
 //! a page, or a stranger, would try.
 
+use crate::http::SOON;
 use crate::start::{Daemon, ECHO, JSON};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 const TOKEN: &str = "0123456789abcdef-write";
@@ -152,6 +155,23 @@ fn without_a_token_only_what_is_open_is_shown() {
         assert_eq!(daemon.post(path, ECHO).refusal(), (401, "unauthorized".to_owned()), "{path}");
     }
     assert_eq!(daemon.ask("DELETE /v1/tasks/t1", &[], None).refusal(), (401, "unauthorized".to_owned()));
+}
+
+#[test]
+fn a_program_of_the_same_user_needs_no_token_at_the_socket() {
+    let folder = Folder::new("socket");
+    let socket = folder.0.join("http.sock");
+    let daemon = Daemon::with(|web, _| {
+        web.token_file = Some(folder.file("token", TOKEN));
+        web.socket = Some(socket.clone());
+    });
+    let mut stream = UnixStream::connect(&socket).unwrap();
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    stream.write_all(b"GET /v1/tasks HTTP/1.1\r\nHost: any.example\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert_eq!(daemon.get("/v1/tasks").status, 401, "others do");
 }
 
 #[test]

@@ -1,4 +1,6 @@
 //! Following a task: every event once and in order, however often the reader comes back.
+//!
+//! Connections break; a reader that goes on where it was must neither miss nor repeat anything.
 
 use crate::start::{Daemon, HOLD, names, raw};
 use serde_json::json;

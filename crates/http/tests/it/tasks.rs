@@ -1,4 +1,6 @@
 //! Handing in tasks, waiting for them and looking at them: what a client relies on.
+//!
+//! Above all a client must know whether a task was taken in, and whether it can ask again.
 
 use crate::start::{Daemon, ECHO, HOLD, JSON, raw};
 use serde_json::{Value, json};

@@ -5,6 +5,7 @@
 //!
 //! Not here: what a value may be (`table.rs`, `named.rs`).
 
+use super::trace::TraceSettings;
 use super::web::WebSettings;
 use crate::request::Limits;
 use millpond::PoolConfig;
@@ -39,6 +40,8 @@ pub struct Settings {
     pub results: ResultSettings,
     /// Limits of partial results.
     pub stream: StreamSettings,
+    /// Where traces go, and which.
+    pub trace: TraceSettings,
     /// What built-in handlers may reach, and how much of it.
     pub builtin: BuiltinSettings,
     /// `error`, `warn`, `info`, `debug` or `trace`.

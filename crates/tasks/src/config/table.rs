@@ -7,6 +7,7 @@
 //! Not here: the settings of single handlers and regions (`named.rs`), how a value is read (`value.rs`),
 //! relations between settings (`check.rs`).
 
+use super::trace::TRACE_SETTINGS;
 use super::value::Kind::{self, Bytes, Count, Fraction, Hosts, OneOf, Path, Paths, Span, Switch};
 use super::web::WEB_SETTINGS;
 use millpond::policy::{admit, affinity, steal};
@@ -113,17 +114,22 @@ fn strategies() -> Vec<&'static str> {
 /// without a section.
 pub const SETTINGS: &[Setting] = &ALL;
 
-const ALL: [Setting; GENERAL.len() + WEB_SETTINGS.len()] = {
-    let mut all = [GENERAL[0]; GENERAL.len() + WEB_SETTINGS.len()];
-    let mut index = 0;
+const PARTS: [&[Setting]; 3] = [GENERAL, WEB_SETTINGS, TRACE_SETTINGS];
+
+const ALL: [Setting; GENERAL.len() + WEB_SETTINGS.len() + TRACE_SETTINGS.len()] = {
+    let mut all = [GENERAL[0]; GENERAL.len() + WEB_SETTINGS.len() + TRACE_SETTINGS.len()];
+    let (mut index, mut part, mut place) = (0, 0, 0);
     while index < all.len() {
-        all[index] = if index < GENERAL.len() { GENERAL[index] } else { WEB_SETTINGS[index - GENERAL.len()] };
-        index += 1;
+        if place == PARTS[part].len() {
+            (part, place) = (part + 1, 0);
+        }
+        all[index] = PARTS[part][place];
+        (index, place) = (index + 1, place + 1);
     }
     all
 };
 
-/// All but those of the HTTP door, which has a file of its own.
+/// All but those of the HTTP door and of traces, which have files of their own.
 const GENERAL: &[Setting] = &[
     setting("workers", Count(1, 4096), "auto", "pool", "How many workers run tasks.")
         .specified("thread_count")

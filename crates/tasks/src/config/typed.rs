@@ -11,6 +11,7 @@ use super::settings::{
     AllowSettings, BuiltinSettings, ControlSettings, HandlerSettings, KeySettings, MailboxFileSettings,
     RegionAccess, RegionSettings, ResultSettings, ResultsFull, RetrySettings, Settings, StreamSettings,
 };
+use super::trace::TraceSettings;
 use super::value::Value;
 use super::web::WebSettings;
 use super::{ConfigSources, load};
@@ -48,6 +49,7 @@ defaults_of_the_table! {
     MailboxFileSettings = mailbox;
     ResultSettings = results;
     StreamSettings = stream;
+    TraceSettings = trace;
     BuiltinSettings = builtin;
 }
 
@@ -73,6 +75,7 @@ impl Loaded {
             request: self.request(),
             results: self.results(),
             stream: self.stream(),
+            trace: self.trace(),
             builtin: self.builtin(),
             log_level: self.name("log.level").to_owned(),
             handlers: self.handlers.iter().map(|(name, table)| (name.clone(), table.handler())).collect(),
@@ -378,6 +381,7 @@ mod tests {
     fn another(setting: &Setting) -> &'static str {
         match setting.kind {
             Kind::Count(..) if setting.name == "workers" || setting.name == "scaling.workers_min" => "3",
+            Kind::Count(8.., _) => "9",
             Kind::Count(..) => "7",
             Kind::Fraction(..) => "0.9",
             Kind::Bytes(least, _) if least > 128 << 10 || setting.name == "mailbox.bytes_max" => "\"2 MiB\"",
@@ -390,6 +394,7 @@ mod tests {
             }
             Kind::Name | Kind::Path => "\"/x\"",
             Kind::Address => "\"127.0.0.1:7\"",
+            Kind::Url => "\"http://x\"",
             Kind::Paths | Kind::Hosts => "[\"/x\"]",
             Kind::Command => "[\"y\"]",
             Kind::Pairs => "{ A = \"b\" }",

@@ -39,6 +39,8 @@ pub enum Kind {
     Path,
     /// An address of this machine with a port.
     Address,
+    /// An address of the web.
+    Url,
     /// Absolute paths.
     Paths,
     /// Hosts, with or without a port.
@@ -69,6 +71,7 @@ impl fmt::Display for Kind {
             Self::Name => f.write_str("a name of 1 to 64 of the letters a-z, 0-9, _, . and -"),
             Self::Path => f.write_str("an absolute path"),
             Self::Address => f.write_str("an address with a port"),
+            Self::Url => f.write_str("a URL"),
             Self::Paths => f.write_str("a list of absolute paths"),
             Self::Hosts => f.write_str("a list of hosts"),
             Self::Command => f.write_str("a list of texts, the program first"),
@@ -281,6 +284,7 @@ impl Kind {
             (Self::Address, Untyped(text) | Text(text)) => {
                 text.parse::<SocketAddr>().is_ok().then(|| Value::Text((*text).to_owned()))
             }
+            (Self::Url, Untyped(text) | Text(text)) => is_url(text).then(|| Value::Text((*text).to_owned())),
             (Self::Paths | Self::Hosts, Untyped(text)) => {
                 let parts = text.split(',').map(|part| (Untyped(part.trim()), 0)).collect::<Vec<_>>();
                 return self.read_items(&parts).map(Value::List).map_err(|(part, _)| (part, None));
@@ -339,6 +343,9 @@ impl Kind {
             }
             (Self::Address, Raw::Untyped(_) | Raw::Text(_)) => {
                 Some("write it like 127.0.0.1:8080, 0.0.0.0:8080 or [::1]:8080".to_owned())
+            }
+            (Self::Url, Raw::Untyped(_) | Raw::Text(_)) => {
+                Some("write it like http://127.0.0.1:4318 or https://example.org/v1/traces".to_owned())
             }
             (Self::Hosts, Raw::Untyped(_) | Raw::Text(_)) => {
                 Some("write each like example.org, *.example.org, example.org:8080 or [::1]:80".to_owned())
@@ -399,6 +406,18 @@ fn is_path(text: &str) -> bool {
     text.starts_with('/') && !text.contains('\0')
 }
 
+/// `http://` or `https://`, one host, and perhaps a path. Names and passwords do not belong into a setting that
+/// anybody may see.
+fn is_url(text: &str) -> bool {
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    rest.is_some_and(|rest| {
+        let (host, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        is_host(host)
+            && !host.starts_with('*')
+            && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
+    })
+}
+
 /// A name or an address, with or without a port; an address with colons stands in brackets. `*.` before a
 /// name stands for all that end so.
 fn is_host(text: &str) -> bool {
@@ -431,6 +450,18 @@ mod tests {
         let others = "http://example.org a..b a:0 a:65536 a: ::1 [::1 [x]:1 * *. *.*.org a.*.org *:80";
         for other in others.split(' ').chain(["", "a b"]) {
             assert!(!is_host(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_url_has_a_scheme_and_a_host_and_no_password() {
+        let plain = "http://localhost http://127.0.0.1:4318 https://example.org/v1/traces";
+        for url in plain.split(' ').chain(["http://[::1]:4318/a?b=c"]) {
+            assert!(is_url(url), "{url}");
+        }
+        let others = "localhost:4318 ftp://a http:// http:///a http://*.a http://me:pw@host/ http://a/b#c";
+        for other in others.split(' ').chain(["", "http://a b", "http://a/b c"]) {
+            assert!(!is_url(other), "{other}");
         }
     }
 
