@@ -22,6 +22,7 @@ use millpond_http::HttpDoor;
 use millpond_local::{
     ControlDoor, ControlSettings, MailboxDoor, MailboxDoorSettings, RuntimeDir, SOCKET_NAME,
 };
+use millpond_otel::Exporter;
 use millpond_tasks::config::Settings;
 use millpond_tasks::{DrainReport, Log, Registry, Service};
 use serde_json::json;
@@ -88,6 +89,7 @@ struct Daemon {
     control: Option<ControlDoor>,
     mailbox: Option<MailboxDoor>,
     web: Option<HttpDoor>,
+    traces: Option<Exporter>,
     directory: PathBuf,
 }
 
@@ -97,6 +99,11 @@ impl Daemon {
         let directory = settings.runtime_dir.clone().unwrap_or_else(RuntimeDir::default_path);
         let service = Service::from_settings(settings, Registry::new(), log)
             .map_err(|error| failed("the service did not start", &error))?;
+        let traces =
+            Exporter::start(&settings.trace, log.clone()).map_err(|error| failed("traces", &error))?;
+        if let Some(traces) = &traces {
+            service.set_tracer(traces.tracer());
+        }
         let control = settings.control.enabled.then(|| {
             let door = ControlSettings {
                 path: directory.join(SOCKET_NAME),
@@ -120,7 +127,7 @@ impl Daemon {
         let web =
             settings.web.enabled.then(|| HttpDoor::open(settings.web.clone(), service.handle(), log.clone()));
         let web = web.transpose().map_err(|error| failed("HTTP", &error))?;
-        Ok(Self { service, control, mailbox, web, directory })
+        Ok(Self { service, control, mailbox, web, traces, directory })
     }
 
     /// Says where it listens, and what to try.
@@ -181,7 +188,7 @@ impl Daemon {
 
     /// Drains with a countdown, then ends everything.
     fn end(self, within: Duration, signals: &Signals, log: &Log) -> Result<(), Failure> {
-        let Self { service, control, mailbox, web, .. } = self;
+        let Self { service, control, mailbox, web, traces, .. } = self;
         if let Some(door) = &web {
             door.drain();
         }
@@ -216,6 +223,9 @@ impl Daemon {
         }
         if let Some(door) = control {
             door.close(CLOSE_TIME);
+        }
+        if let Some(traces) = traces {
+            traces.stop(CLOSE_TIME);
         }
         log.info(&match left {
             0 => format!("stopped; {ended} tasks ended while draining, none is lost"),

@@ -23,6 +23,18 @@ pub(crate) fn worker<'a>() -> Option<&'a Worker> {
     unsafe { worker.as_ref() }
 }
 
+/// The number of the worker that runs the caller, of whichever pool; none if the thread is no worker's.
+///
+/// ```
+/// let pool = millpond::Pool::start(millpond::PoolConfig { workers: 1, ..Default::default() })?;
+/// assert_eq!(pool.submit(millpond::current_worker)?.wait()?, Some(0));
+/// assert_eq!(millpond::current_worker(), None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn current_worker() -> Option<usize> {
+    worker().map(|worker| worker.number)
+}
+
 /// The worker this thread is, if it is one of this pool.
 #[inline(always)]
 pub(crate) fn worker_of<'a>(shared: &Shared) -> Option<&'a Worker> {

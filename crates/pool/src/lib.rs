@@ -122,6 +122,7 @@ mod worker;
 pub use {
     blocking::{YieldNow, block_on, blocking, yield_now},
     config::{Hook, PoolConfig, StartError, WORKERS_MAX},
+    current::current_worker,
     events::{Event, EventKind, Events},
     handle::{BatchResult, PoolHandle, Submission},
     join::join,

@@ -9,7 +9,6 @@
 use crate::call::{Call, StopCause, Stopped};
 use crate::error::{ErrorCode, TaskFailure};
 use crate::outcome::Outcome;
-use crate::seat;
 use crate::service::Shared;
 use crate::status::keep_try;
 use crate::stream::{Push, Said};
@@ -169,7 +168,7 @@ impl Task {
         let attempt = state.attempt;
         let now = Instant::now();
         state.began_at = Some(now);
-        let worker = seat::of_this_thread();
+        let worker = millpond::current_worker();
         state.worker = worker;
         self.set_live(&mut state, attempt);
         state.deadline = None;

@@ -37,7 +37,6 @@ mod page;
 mod pool_stats;
 mod registry;
 mod results;
-mod seat;
 mod service;
 mod setup;
 mod stages;

@@ -128,6 +128,8 @@ impl Ran {
 pub(crate) struct Daemon {
     folder: Folder,
     child: Child,
+    /// Where it speaks HTTP: host and port.
+    pub(crate) web: String,
 }
 
 impl Daemon {
@@ -135,7 +137,12 @@ impl Daemon {
     pub(crate) fn start(settings: &str) -> Self {
         let folder = Folder::new();
         folder.write("millpond.toml", &format!("workers = 2\n{settings}"));
-        let mut command = folder.millpond(&["serve", "--json"]);
+        let command = folder.millpond(&["serve", "--json"]);
+        Self::started_by(command, folder)
+    }
+
+    /// As `command` starts it, with its log as JSON.
+    pub(crate) fn started_by(mut command: Command, folder: Folder) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -144,9 +151,11 @@ impl Daemon {
         let mut line = String::new();
         let stdout = child.stdout.take().expect("it is piped");
         BufReader::new(stdout).read_line(&mut line).expect("the daemon says hello");
-        let daemon = Self { folder, child };
+        let mut daemon = Self { folder, child, web: String::new() };
         let hello: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("the daemon said {line:?}"));
         assert_eq!(hello["listening"], true, "{hello}");
+        let web = hello["web"].as_str().and_then(|url| url.strip_prefix("http://"));
+        daemon.web = web.unwrap_or_default().to_owned();
         daemon
     }
 
@@ -168,6 +177,16 @@ impl Daemon {
             }
             assert!(begun.elapsed() < PATIENCE, "{arguments:?} still says {ran:?}");
         }
+    }
+
+    /// Waits for its end, and says with which code that was.
+    pub(crate) fn ended(&mut self) -> Option<i32> {
+        self.child.wait().expect("it was started").code()
+    }
+
+    /// Its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
     }
 
     /// Asks it to end.

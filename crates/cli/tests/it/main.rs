@@ -11,3 +11,4 @@ mod sim;
 mod submit;
 mod tasks;
 mod tutorial;
+mod web;

@@ -44,10 +44,10 @@ pub(super) async fn whole(api: &Api, ask: &mut Ask) -> Result<Whole, Box<Problem
         );
         return Err(Problem::new(Fault::BodyTooLarge, detail).closing());
     }
-    let mut held = api.take_body(told as usize)?;
     let until = Instant::now() + api.settings.body_timeout;
     let first = next_of(api, ask, until).await?.unwrap_or_default();
-    hold(api, &mut held, first.len(), told as usize)?;
+    // What is only promised takes no memory, and whoever promises much and sends nothing keeps out nobody.
+    let mut held = api.take_body(first.len())?;
     if ask.is_read && first.len() <= bytes_max {
         return Ok(Whole { bytes: first, _held: held });
     }
@@ -58,7 +58,7 @@ pub(super) async fn whole(api: &Api, ask: &mut Ask) -> Result<Whole, Box<Problem
         let Some(piece) = next_of(api, ask, until).await? else {
             return Ok(Whole { bytes: bytes.into(), _held: held });
         };
-        hold(api, &mut held, piece.len(), (told as usize).saturating_sub(bytes.len()))?;
+        held.join(api.take_body(piece.len())?);
         bytes.extend_from_slice(&piece);
     }
     let detail = format!(
@@ -115,10 +115,4 @@ pub(super) async fn next_piece(
             }
         }
     }
-}
-
-/// Counts what came beyond what was told.
-fn hold(api: &Api, held: &mut Held, came: usize, told: usize) -> Result<(), Box<Problem>> {
-    held.join(api.take_body(came.saturating_sub(told))?);
-    Ok(())
 }

@@ -16,6 +16,7 @@ use super::body::next_piece;
 use super::cutter::{Cutter, Line};
 use super::flow::{Out, flow};
 use super::follow::{Form, stream_answer, write_json};
+use super::limit::Held;
 use super::problem::Problem;
 use super::query::{bad, cut};
 use super::submit::traceparent;
@@ -60,7 +61,7 @@ pub(super) fn bulk(api: &Arc<Api>, ask: &mut Ask) -> Answered {
     };
     let held = api.take_stream().map_err(Problem::closing)?;
     let line_bytes_max = usize::try_from(api.service.limits().request_bytes_max).unwrap_or(usize::MAX);
-    let memory = api.take_body(line_bytes_max)?;
+    let memory = api.take_body(0)?;
     let trace = traceparent(ask)?.map(Into::into);
     let body = ask.body.take();
     // From here on the body is the stream's, and so is its end.
@@ -69,6 +70,7 @@ pub(super) fn bulk(api: &Arc<Api>, ask: &mut Ask) -> Answered {
         api: Arc::clone(api),
         body,
         cutter: Cutter::new(line_bytes_max),
+        memory,
         trace,
         waits_for_end,
         bell: Arc::default(),
@@ -76,7 +78,7 @@ pub(super) fn bulk(api: &Arc<Api>, ask: &mut Ask) -> Answered {
         answers: Vec::new(),
     };
     let body = flow(move |out| async move {
-        let _held = (held, memory);
+        let _held = held;
         bulk.run(&out).await;
     });
     Ok(stream_answer(Form::Lines, body))
@@ -87,6 +89,8 @@ struct Bulk {
     /// None once it has ended, or is not wanted any more.
     body: Option<Incoming>,
     cutter: Cutter,
+    /// What the cutter keeps, counted among all bodies.
+    memory: Held,
     /// The trace that tasks without one continue.
     trace: Option<Box<str>>,
     waits_for_end: bool,
@@ -134,31 +138,41 @@ impl Bulk {
                     self.send(out).await;
                 }
             }
+            self.memory.shrink_to(self.cutter.len());
             self.send(out).await;
             if self.body.is_none() && self.window.is_empty() {
                 return;
             }
             match self.next().await {
                 Next::Look => {}
-                Next::Piece(piece) => self.cutter.push(&piece),
+                Next::Piece(piece) => match self.api.take_body(piece.len()) {
+                    Ok(more) => {
+                        self.memory.join(more);
+                        self.cutter.push(&piece);
+                    }
+                    Err(problem) => self.break_off(&problem),
+                },
                 Next::End => {
                     self.body = None;
                     if let Some(line) = self.cutter.last_line() {
                         self.take_in(line, out).await;
                     }
                 }
-                Next::Broken(problem) => {
-                    self.stop();
-                    write!(self.answers, "{{\"problem\":").expect("a vector takes it");
-                    problem.write_json(None, &mut self.answers);
-                    self.answers.extend_from_slice(b"}\n");
-                }
+                Next::Broken(problem) => self.break_off(&problem),
                 Next::Drains => {
                     self.stop();
                     self.answer_accepted();
                 }
             }
         }
+    }
+
+    /// Says why nothing more is read.
+    fn break_off(&mut self, problem: &Problem) {
+        self.stop();
+        write!(self.answers, "{{\"problem\":").expect("a vector takes it");
+        problem.write_json(None, &mut self.answers);
+        self.answers.extend_from_slice(b"}\n");
     }
 
     /// Whatever still comes is not read.

@@ -39,6 +39,11 @@ impl Cutter {
         self.kept.extend_from_slice(piece);
     }
 
+    /// How much is kept.
+    pub(super) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
     /// The next whole line.
     pub(super) fn next_line(&mut self) -> Option<Line> {
         loop {

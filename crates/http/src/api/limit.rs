@@ -48,6 +48,13 @@ impl Held {
     pub(super) fn join(&mut self, mut other: Self) {
         self.count += std::mem::take(&mut other.count);
     }
+
+    /// Gives back what is more than so much.
+    pub(super) fn shrink_to(&mut self, count: usize) {
+        let more = self.count.saturating_sub(count);
+        self.count -= more;
+        self.now.fetch_sub(more, Relaxed);
+    }
 }
 
 impl Drop for Held {
@@ -70,6 +77,10 @@ mod tests {
         assert!(limit.take(1).is_none());
         assert!(limit.take(usize::MAX).is_none());
         assert_eq!(limit.now(), 3);
+        first.shrink_to(9);
+        assert_eq!(limit.now(), 3, "there is no more to give back");
+        first.shrink_to(1);
+        assert_eq!(limit.now(), 1);
         drop(first);
         assert_eq!(limit.now(), 0);
         assert!(limit.take(3).is_some());
