@@ -100,7 +100,8 @@ def asked(tool, port, options):
         "--report", "ndjson",
         "--report-ndjson-path", str(PLACE / "report.ndjson"),
     ]
-    hooks = {"SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(pathlib.Path(__file__).parent)}
+    folder = str(pathlib.Path(__file__).parent)
+    hooks = {"SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(command, cwd=PLACE, env={**os.environ, **hooks}, check=False).returncode
 
 

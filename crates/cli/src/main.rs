@@ -37,6 +37,10 @@ mod units;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
+/// Tasks are made by doors and let go by workers; this allocator is made for that.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A worker pool you can link, run or join.
 #[derive(Debug, Parser)]
 #[command(name = "millpond", version, arg_required_else_help = true, after_help = failure::exit_codes_help())]

@@ -45,14 +45,32 @@ pub(crate) struct Patience {
     pub(crate) write: Duration,
 }
 
+/// Milliseconds since the door was opened, as the front last looked: a few times a second, which is exact
+/// enough for limits of seconds and costs requests nothing.
+#[derive(Debug)]
+struct Clock {
+    opened: Instant,
+    millis: AtomicU64,
+}
+
+impl Clock {
+    fn look(&self, now: Instant) {
+        let millis = now.saturating_duration_since(self.opened).as_millis();
+        self.millis.store(u64::try_from(millis).unwrap_or(u64::MAX), Relaxed);
+    }
+
+    fn millis(&self) -> u64 {
+        self.millis.load(Relaxed)
+    }
+}
+
 /// One connection, as the rest of the door sees it.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) peer: Peer,
-    /// What times are counted from, so that one fits into a word.
-    epoch: Instant,
-    /// The phase in the two lowest bits, above them since when, in milliseconds after `epoch`. Written by the
-    /// worker that serves it, read by the accept side.
+    clock: Arc<Clock>,
+    /// The phase in the two lowest bits, above them since when, as the clock shows it. Written by the worker
+    /// that serves it, read by the front.
     phase: AtomicU64,
     /// Since when an answer has been waiting to be read, plus 1; 0 if none is. Written by the worker.
     stalled: AtomicU64,
@@ -73,10 +91,10 @@ pub(crate) struct Client {
 const PHASE_BITS: u32 = 2;
 
 impl Client {
-    fn new(peer: Peer, epoch: Instant) -> Self {
+    fn new(peer: Peer, clock: Arc<Clock>) -> Self {
         let client = Self {
             peer,
-            epoch,
+            clock,
             phase: AtomicU64::new(0),
             stalled: AtomicU64::new(0),
             cut: AtomicU8::new(0),
@@ -87,7 +105,7 @@ impl Client {
             has_body: AtomicBool::new(false),
         };
         // It waits in the line: nobody may expect a word from it, or send it away for its silence.
-        client.set_phase(Phase::Busy, Instant::now());
+        client.set_phase(Phase::Busy);
         client
     }
 
@@ -109,26 +127,26 @@ impl Client {
     /// Some bytes came.
     pub(crate) fn has_spoken(&self) {
         if self.phase() == Phase::Idle {
-            self.set_phase(Phase::Head, Instant::now());
+            self.set_phase(Phase::Head);
         }
     }
 
     /// A head is complete. Says how many there have been.
-    pub(crate) fn has_asked(&self, now: Instant, has_body: bool) -> u64 {
+    pub(crate) fn has_asked(&self, has_body: bool) -> u64 {
         self.has_body.store(has_body, Relaxed);
-        self.set_phase(Phase::Busy, now);
+        self.set_phase(Phase::Busy);
         self.requests.fetch_add(1, Relaxed) + 1
     }
 
     /// A worker has it, or the last answer was handed over: the next word is the client's.
     pub(crate) fn is_awaited(&self) {
-        self.set_phase(Phase::Idle, Instant::now());
+        self.set_phase(Phase::Idle);
     }
 
     /// An answer cannot be written on.
     pub(crate) fn stalls(&self) {
         if self.stalled.load(Relaxed) == 0 {
-            self.stalled.store(self.millis(Instant::now()) + 1, Relaxed);
+            self.stalled.store(self.clock.millis() + 1, Relaxed);
         }
     }
 
@@ -176,17 +194,13 @@ impl Client {
         }
     }
 
-    fn set_phase(&self, phase: Phase, now: Instant) {
-        self.phase.store(self.millis(now) << PHASE_BITS | phase as u64, Relaxed);
-    }
-
-    fn millis(&self, now: Instant) -> u64 {
-        now.saturating_duration_since(self.epoch).as_millis() as u64
+    fn set_phase(&self, phase: Phase) {
+        self.phase.store(self.clock.millis() << PHASE_BITS | phase as u64, Relaxed);
     }
 
     /// Whether it has been at the same thing for too long.
-    fn overdue(&self, patience: &Patience, now: Instant) -> Option<Cut> {
-        let now = self.millis(now);
+    fn overdue(&self, patience: &Patience) -> Option<Cut> {
+        let now = self.clock.millis();
         let over = |since: u64, limit: Duration| u128::from(now.saturating_sub(since)) >= limit.as_millis();
         let stalled = self.stalled.load(Relaxed);
         if stalled > 0 && over(stalled - 1, patience.write) {
@@ -222,7 +236,7 @@ pub(crate) struct Census {
 pub(crate) struct Clients {
     max: usize,
     per_peer_max: usize,
-    epoch: Instant,
+    clock: Arc<Clock>,
     known: Mutex<Known>,
 }
 
@@ -243,12 +257,13 @@ pub(crate) struct Entry {
 
 impl Clients {
     pub(crate) fn new(max: usize, per_peer_max: usize) -> Arc<Self> {
-        Arc::new(Self { max, per_peer_max, epoch: Instant::now(), known: Mutex::default() })
+        let clock = Arc::new(Clock { opened: Instant::now(), millis: AtomicU64::new(0) });
+        Arc::new(Self { max, per_peer_max, clock, known: Mutex::default() })
     }
 
     /// Takes in a client, if there is room. Somebody idle may have to go for it.
     pub(crate) fn open(self: &Arc<Self>, peer: Peer) -> Result<Entry, Turned> {
-        let client = Arc::new(Client::new(peer, self.epoch));
+        let client = Arc::new(Client::new(peer, Arc::clone(&self.clock)));
         let mut known = self.lock();
         if known.all.len() >= self.max && !evict(&known.all) {
             return Err(Turned::TooMany);
@@ -284,10 +299,11 @@ impl Clients {
 
     /// Tells everybody who has been at the same thing for too long.
     pub(crate) fn sweep(&self, patience: &Patience, now: Instant) {
+        self.clock.look(now);
         // Told after the lock is released: the worker may end the connection at once.
         let overdue: Vec<_> = {
             let known = self.lock();
-            let overdue = |client: &Arc<Client>| client.overdue(patience, now);
+            let overdue = |client: &Arc<Client>| client.overdue(patience);
             known.all.iter().filter_map(|(_, client)| Some((Arc::clone(client), overdue(client)?))).collect()
         };
         for (client, why) in overdue {
@@ -366,12 +382,17 @@ mod tests {
         let entry = clients.open(Peer::Loopback).unwrap();
         let client = entry.client();
         client.is_awaited();
-        let after = |seconds| Instant::now() + Duration::from_secs(seconds);
-        let overdue = |seconds| client.overdue(&PATIENCE, after(seconds));
+        let overdue = |seconds: u64| {
+            let before = clients.clock.millis();
+            clients.clock.millis.store(before + seconds * 1000, Relaxed);
+            let told = client.overdue(&PATIENCE);
+            clients.clock.millis.store(before, Relaxed);
+            told
+        };
         assert_eq!((overdue(59), overdue(61)), (None, Some(Cut::Idle)));
         client.has_spoken();
         assert_eq!((overdue(4), overdue(6)), (None, Some(Cut::SlowHead)));
-        assert_eq!(client.has_asked(Instant::now(), false), 1);
+        assert_eq!(client.has_asked(false), 1);
         assert_eq!(overdue(1000), None, "a request may take as long as whoever answers it lets it");
         client.stalls();
         assert_eq!((overdue(29), overdue(31)), (None, Some(Cut::Stalled)));
@@ -385,8 +406,9 @@ mod tests {
     fn the_first_byte_starts_the_clock_of_a_head_and_later_ones_do_not_start_it_again() {
         let clients = Clients::new(10, 10);
         let entry = clients.open(Peer::Loopback).unwrap();
-        entry.client().set_phase(Phase::Head, Instant::now());
+        entry.client().set_phase(Phase::Head);
         let before = entry.client().phase.load(Relaxed);
+        clients.clock.look(Instant::now() + Duration::from_secs(3));
         entry.client().has_spoken();
         assert_eq!(entry.client().phase.load(Relaxed), before);
     }
@@ -395,12 +417,12 @@ mod tests {
     fn the_longest_idle_makes_room_and_whoever_works_does_not() {
         let clients = Clients::new(2, 10);
         let (busy, idle) = (clients.open(Peer::Loopback).unwrap(), clients.open(Peer::Loopback).unwrap());
-        busy.client().has_asked(Instant::now(), false);
+        busy.client().has_asked(false);
         idle.client().is_awaited();
         let third = clients.open(Peer::Loopback).unwrap();
         assert_eq!((told(busy.client()), told(idle.client())), (None, Some(Cut::Evicted)));
-        third.client().has_asked(Instant::now(), false);
-        idle.client().has_asked(Instant::now(), false);
+        third.client().has_asked(false);
+        idle.client().has_asked(false);
         assert_eq!(clients.open(Peer::Loopback).unwrap_err(), Turned::TooMany);
         drop(third);
         drop(idle);

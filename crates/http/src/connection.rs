@@ -28,6 +28,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::Instant;
 
+/// What hyper has room for without being told. Being told costs it a list of that length for each request.
+const HEADERS_MAX_USUAL: usize = 100;
+
 /// How a connection ended.
 enum Ending {
     /// All was said.
@@ -47,10 +50,13 @@ pub(crate) async fn serve(api: Arc<Api>, arrival: Arrival) {
     let wire = Wire::new(socket, Arc::clone(&client), Arc::clone(&round));
     let settings = &api.settings;
     let mut builder = http1::Builder::new();
-    builder.max_header_size(settings.head_bytes_max).max_headers(settings.headers_max).writev(false);
+    builder.max_header_size(settings.head_bytes_max).writev(false);
+    if settings.headers_max != HEADERS_MAX_USUAL {
+        builder.max_headers(settings.headers_max);
+    }
     let service = service_fn(|request: Request<Incoming>| {
         let began = Instant::now();
-        let count = client.has_asked(began, !request.body().is_end_stream());
+        let count = client.has_asked(!request.body().is_end_stream());
         let pass = client.take_pass();
         let visit = Visit { peer: client.peer, place: None, began };
         let is_last = count >= api.settings.requests_per_connection_max;

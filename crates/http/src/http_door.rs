@@ -64,7 +64,7 @@ impl fmt::Display for OpenError {
             Self::TokenNeeded(address) => write!(
                 formatter,
                 "other machines reach {address}, so a token is needed: write one into a file and name it with \
-                 --web-token-file, or listen on 127.0.0.1"
+                 --web-token-file, set MILLPOND_TOKEN, or listen on 127.0.0.1"
             ),
             Self::Token(words) => formatter.write_str(words),
             Self::System(error) => error.fmt(formatter),

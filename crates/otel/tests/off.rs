@@ -7,7 +7,7 @@
 use millpond_otel::Exporter;
 use millpond_tasks::config::TraceSettings;
 use millpond_tasks::{Log, Registry, Service, ServiceConfig, Submit, Symbols, function};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -15,6 +15,10 @@ const SOON: Duration = Duration::from_secs(60);
 fn threads() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok()).collect()
+}
+
+fn is_sending() -> bool {
+    threads().iter().any(|name| name.starts_with("millpond-traces"))
 }
 
 #[test]
@@ -27,7 +31,7 @@ fn without_an_endpoint_there_is_no_thread_no_memory_and_no_trace() {
         assert!(exporter.is_none());
     });
     assert_eq!(allocated.count_total, 0);
-    assert!(!threads().iter().any(|name| name.starts_with("millpond-traces")), "{:?}", threads());
+    assert!(!is_sending(), "{:?}", threads());
 
     let mut registry = Registry::new();
     registry.add("echo", function(|call| Ok(call.args().to_owned()))).unwrap();
@@ -43,6 +47,11 @@ fn without_an_endpoint_there_is_no_thread_no_memory_and_no_trace() {
     // The names above would say nothing if the thread had another one.
     let settings = TraceSettings { endpoint: Some("http://127.0.0.1:9".to_owned()), ..settings };
     let exporter = Exporter::start(&settings, log).unwrap().expect("there is an endpoint");
-    assert!(threads().iter().any(|name| name.starts_with("millpond-traces")), "{:?}", threads());
+    // A thread gives itself its name, so it may take a moment to be seen.
+    let deadline = Instant::now() + SOON;
+    while !is_sending() {
+        assert!(Instant::now() < deadline, "{:?}", threads());
+        std::thread::yield_now();
+    }
     exporter.stop(SOON);
 }

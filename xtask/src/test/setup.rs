@@ -58,6 +58,7 @@ const TOOLS: &[Tool] = &[
         packages: &["python3-venv"],
         remedy: "apt-get install python3-venv",
     },
+    Tool { name: "curl", probe: &["curl", "--version"], packages: &["curl"], remedy: "apt-get install curl" },
     Tool {
         name: "npm",
         probe: &["npm", "--version"],

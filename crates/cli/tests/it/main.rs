@@ -3,6 +3,8 @@
 //! A command line is an interface that scripts depend on. So what is checked here is what a script sees: standard
 //! output, standard error and the exit code, each on its own.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 mod configuration;
 mod daemon;
 mod load;

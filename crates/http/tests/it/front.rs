@@ -6,6 +6,7 @@
 use crate::http::{Connection, SOON};
 use crate::start::{Daemon, ECHO, HOLD, JSON, raw, until};
 use millpond_http::{HttpDoor, OpenError};
+use millpond_tasks::config::WebSettings;
 use serde_json::json;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -340,8 +341,7 @@ fn the_unix_socket_speaks_the_same() {
 #[test]
 fn other_machines_are_not_let_in_without_a_token() {
     let daemon = Daemon::start();
-    let mut web = millpond_tasks::config::WebSettings::default();
-    web.listen = Some(SocketAddr::from(([0, 0, 0, 0], 0)));
+    let web = WebSettings { listen: Some(SocketAddr::from(([0, 0, 0, 0], 0))), ..WebSettings::default() };
     let refused = HttpDoor::open(web, daemon.service.handle(), millpond_tasks::Log::new(|_, _| {}));
     let Err(error @ OpenError::TokenNeeded(_)) = refused else { panic!("{refused:?}") };
     assert!(error.to_string().contains("--web-token-file"), "{error}");
@@ -350,9 +350,7 @@ fn other_machines_are_not_let_in_without_a_token() {
 #[test]
 fn a_port_that_is_taken_is_an_error_if_it_was_asked_for() {
     let daemon = Daemon::start();
-    let mut web = millpond_tasks::config::WebSettings::default();
-    web.listen = Some(daemon.address());
-    web.workers = Some(2);
+    let web = WebSettings { listen: Some(daemon.address()), workers: Some(2), ..WebSettings::default() };
     let refused = HttpDoor::open(web, daemon.service.handle(), millpond_tasks::Log::new(|_, _| {}));
     let Err(error @ OpenError::Listen(..)) = refused else { panic!("{refused:?}") };
     assert!(error.to_string().contains(&daemon.address().to_string()), "{error}");

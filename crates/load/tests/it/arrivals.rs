@@ -1,4 +1,6 @@
 //! Closed loop, open loop and burst: who asks when, on which connection, and from when on time is counted.
+//!
+//! A generator that measures from the wrong moment, or lets a slow server slow it down, flatters every server.
 
 use crate::server::{Then, answer, serve};
 use millpond_load::{Address, Arrivals, Measured, Plan, Request, run};

@@ -1,4 +1,6 @@
 //! Requests that get no answer, or not the one that was hoped for: each is counted as what it was.
+//!
+//! A report that calls a time-out an answer, or a refusal a fault, leads people to mend the wrong thing.
 
 use crate::server::{Then, answer, serve};
 use millpond_load::{Address, Arrivals, Measured, Plan, Request, run};

@@ -1,4 +1,6 @@
 //! Readers of events: each hears what the server sends, and one that is turned away is counted.
+//!
+//! Readers are part of the load: a server that answers requests and starves its streams is not well.
 
 use crate::server::{Then, answer, serve};
 use millpond_load::{Address, Arrivals, Plan, Readers, Request, run};

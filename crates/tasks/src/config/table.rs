@@ -116,7 +116,7 @@ pub const SETTINGS: &[Setting] = &ALL;
 
 const PARTS: [&[Setting]; 3] = [GENERAL, WEB_SETTINGS, TRACE_SETTINGS];
 
-const ALL: [Setting; GENERAL.len() + WEB_SETTINGS.len() + TRACE_SETTINGS.len()] = {
+static ALL: [Setting; GENERAL.len() + WEB_SETTINGS.len() + TRACE_SETTINGS.len()] = {
     let mut all = [GENERAL[0]; GENERAL.len() + WEB_SETTINGS.len() + TRACE_SETTINGS.len()];
     let (mut index, mut part, mut place) = (0, 0, 0);
     while index < all.len() {

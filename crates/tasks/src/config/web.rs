@@ -76,7 +76,7 @@ pub(super) const WEB_SETTINGS: &[Setting] = &[
         "After how many requests a connection is closed.",
     ),
     web("web.head_bytes_max", Bytes(8 << 10, 1 << 20), "16 KiB", "The largest head of a request."),
-    web("web.headers_max", Count(8, 1024), "64", "The most headers of a request."),
+    web("web.headers_max", Count(8, 1024), "100", "The most headers of a request."),
     web("web.head_timeout", MINUTES, "5s", "How long a head may take from its first byte."),
     web("web.idle_timeout", MINUTES, "60s", "How long a connection may be open without a request."),
     web(
