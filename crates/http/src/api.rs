@@ -131,8 +131,24 @@ impl Api {
     }
 }
 
-/// Answers everything that reaches a worker.
-pub(crate) async fn answer(api: &Arc<Api>, request: Request<Incoming>, visit: Visit) -> Response<Reply> {
+/// What came of a request at first sight.
+pub(crate) enum Begun {
+    /// It is answered.
+    Answered(Answer),
+    /// Its body is to be read, or something to be waited for.
+    Later(Box<Later>),
+}
+
+/// A request that is not answered at once.
+pub(crate) struct Later {
+    ask: Ask,
+    origin: Option<HeaderValue>,
+    request_id: HeaderValue,
+}
+
+/// Answers everything that reaches a worker, at once if nothing has to be waited for: most requests never become
+/// a future.
+pub(crate) fn begin(api: &Arc<Api>, request: Request<Incoming>, visit: Visit) -> Begun {
     let (head, body) = request.into_parts();
     let request_id = api.request_ids.of(&head.headers);
     let mut origin = None;
@@ -142,15 +158,37 @@ pub(crate) async fn answer(api: &Arc<Api>, request: Request<Incoming>, visit: Vi
         let answered = without_route(api, &head, visit.peer, &mut origin);
         let answer = finish(answered, &head, is_read, origin, request_id);
         api.door.meter.record(None, answer.status().as_u16(), began.elapsed());
-        return answer;
+        return Begun::Answered(answer);
     };
     let mut ask = Ask { route, head, body: Some(body), is_read, visit };
-    let answered = match admit(api, &ask, route, &mut origin) {
-        Ok(()) => act(api, &mut ask, route).await,
-        Err(problem) => Err(problem),
+    let answered = match (admit(api, &ask, route, &mut origin), &route.act) {
+        (Ok(()), Act::Now(act)) if is_read => act(api, &mut ask),
+        (Ok(()), _) => return Begun::Later(Box::new(Later { ask, origin, request_id })),
+        (Err(problem), _) => Err(problem),
     };
+    Begun::Answered(finish_ask(api, answered, &ask, origin, request_id))
+}
+
+impl Later {
+    /// Answers it.
+    pub(crate) async fn answer(self: Box<Self>, api: &Arc<Api>) -> Answer {
+        let Self { mut ask, origin, request_id } = *self;
+        let route = ask.route;
+        let answered = act(api, &mut ask, route).await;
+        finish_ask(api, answered, &ask, origin, request_id)
+    }
+}
+
+/// Finishes the answer of a route, and counts it.
+fn finish_ask(
+    api: &Api,
+    answered: Answered,
+    ask: &Ask,
+    origin: Option<HeaderValue>,
+    request_id: HeaderValue,
+) -> Answer {
     let answer = finish(answered, &ask.head, ask.is_read, origin, request_id);
-    api.door.meter.record(Some(route.number()), answer.status().as_u16(), began.elapsed());
+    api.door.meter.record(Some(ask.route.number()), answer.status().as_u16(), ask.visit.began.elapsed());
     answer
 }
 

@@ -89,6 +89,8 @@ pub(crate) struct Client {
 }
 
 const PHASE_BITS: u32 = 2;
+/// How many are told at once that their time is over.
+const CUT_AT_ONCE_MAX: usize = 64;
 
 impl Client {
     fn new(peer: Peer, clock: Arc<Clock>) -> Self {
@@ -297,18 +299,23 @@ impl Clients {
         census
     }
 
-    /// Tells everybody who has been at the same thing for too long.
-    pub(crate) fn sweep(&self, patience: &Patience, now: Instant) {
+    /// Tells those who have been at the same thing for too long, a bounded number at once, so that a crowd of them
+    /// does not keep their workers from others. Says whether there are more.
+    pub(crate) fn sweep(&self, patience: &Patience, now: Instant) -> bool {
         self.clock.look(now);
         // Told after the lock is released: the worker may end the connection at once.
         let overdue: Vec<_> = {
             let known = self.lock();
             let overdue = |client: &Arc<Client>| client.overdue(patience);
-            known.all.iter().filter_map(|(_, client)| Some((Arc::clone(client), overdue(client)?))).collect()
+            let overdue =
+                known.all.iter().filter_map(|(_, client)| Some((Arc::clone(client), overdue(client)?)));
+            overdue.take(CUT_AT_ONCE_MAX).collect()
         };
+        let more = overdue.len() == CUT_AT_ONCE_MAX;
         for (client, why) in overdue {
             client.cut(why);
         }
+        more
     }
 
     /// Tells everybody.

@@ -5,7 +5,7 @@
 //!
 //! Not here: what is answered (`api.rs`).
 
-use crate::api::{self, Api};
+use crate::api::{self, Api, Begun, Later};
 use crate::clients::Client;
 use crate::door::{Arrival, Errand, Pass};
 use crate::figures::{Cut, Turned};
@@ -20,12 +20,12 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use std::convert::Infallible;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 /// What hyper has room for without being told. Being told costs it a list of that length for each request.
@@ -55,19 +55,10 @@ pub(crate) async fn serve(api: Arc<Api>, arrival: Arrival) {
         builder.max_headers(settings.headers_max);
     }
     let service = service_fn(|request: Request<Incoming>| {
-        let began = Instant::now();
         let count = client.has_asked(!request.body().is_end_stream());
-        let pass = client.take_pass();
-        let visit = Visit { peer: client.peer, place: None, began };
+        let visit = Visit { peer: client.peer, place: None, began: Instant::now() };
         let is_last = count >= api.settings.requests_per_connection_max;
-        let (api, client) = (Arc::clone(&api), Arc::clone(&client));
-        async move {
-            let mut response = answer(&api, request, visit, pass).await;
-            if is_last || api.door.is_draining() {
-                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            }
-            Ok::<_, Infallible>(response.map(|reply| Sent::new(reply, client)))
-        }
+        answer(&api, &client, request, visit, is_last)
     });
     let mut connection = builder.serve_connection(wire, service);
     let ending = poll_fn(|context| {
@@ -110,43 +101,98 @@ fn end(api: &Api, wire: Wire, client: &Client, ending: &Ending) {
     api.door.front.send(Errand::Linger(socket));
 }
 
-/// Answers one request, once there is a place for it.
-async fn answer(
+/// An answer that is made, or being made.
+enum Answering {
+    Now(Option<Response<Sent>>),
+    Later(Pin<Box<dyn Future<Output = Response<Sent>> + Send>>),
+}
+
+impl Future for Answering {
+    type Output = Result<Response<Sent>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Self::Now(answer) => Poll::Ready(Ok(answer.take().expect("an answer is taken once"))),
+            Self::Later(answer) => answer.as_mut().poll(context).map(Ok),
+        }
+    }
+}
+
+/// Answers one request: at once if there is a place and nothing to wait for.
+fn answer(
     api: &Arc<Api>,
+    client: &Arc<Client>,
     request: Request<Incoming>,
     mut visit: Visit,
-    pass: Option<Pass>,
-) -> Response<Reply> {
+    is_last: bool,
+) -> Answering {
     api.door.figures.requests.fetch_add(1, Relaxed);
-    // Held to the end of the answer.
-    let mut reserved = None;
-    if !refuse::is_health_path(request.uri().path()) {
-        let seat = match pass {
-            Some(Pass::Seat(seat)) => Some(seat),
-            _ => None,
-        };
-        match api.door.enter(seat).await {
-            Ok(place) => visit.place = Some(place),
-            Err(why) => return refusal(api, why),
-        }
-    } else if let Some(Pass::Health(one)) = pass {
-        reserved = Some(one);
+    let pass = client.take_pass();
+    let is_health = refuse::is_health_path(request.uri().path());
+    let waits = if is_health {
+        false
+    } else {
+        visit.place = api.door.try_take();
+        visit.place.is_none()
+    };
+    let (api, client) = (Arc::clone(api), Arc::clone(client));
+    if waits {
+        return Answering::Later(Box::pin(async move {
+            let seat = match pass {
+                Some(Pass::Seat(seat)) => Some(seat),
+                _ => None,
+            };
+            let response = match api.door.enter(seat).await {
+                Ok(place) => {
+                    visit.place = Some(place);
+                    match begin(&api, request, visit) {
+                        Begun::Answered(response) => response,
+                        Begun::Later(later) => guarded(&api, later).await,
+                    }
+                }
+                Err(why) => refusal(&api, why),
+            };
+            sent(&api, client, response, is_last)
+        }));
     }
-    let mut future = pin!(api::answer(api, request, visit));
-    let caught = poll_fn(|context| {
-        // What a panic leaves half done belongs to this request alone.
-        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
-            Ok(polled) => polled.map(Some),
-            Err(_) => Poll::Ready(None),
-        }
+    match begin(&api, request, visit) {
+        Begun::Answered(response) => Answering::Now(Some(sent(&api, client, response, is_last))),
+        Begun::Later(later) => Answering::Later(Box::pin(async move {
+            let response = guarded(&api, later).await;
+            sent(&api, client, response, is_last)
+        })),
+    }
+}
+
+/// The answer as hyper sends it.
+fn sent(api: &Api, client: Arc<Client>, mut response: Response<Reply>, is_last: bool) -> Response<Sent> {
+    if is_last || api.door.is_draining() {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response.map(|reply| Sent::new(reply, client))
+}
+
+/// What the API says at first sight. A panic of ours costs this request alone.
+fn begin(api: &Arc<Api>, request: Request<Incoming>, visit: Visit) -> Begun {
+    let begun = catch_unwind(AssertUnwindSafe(|| api::begin(api, request, visit)));
+    begun.unwrap_or_else(|_| Begun::Answered(panicked(api)))
+}
+
+/// What the API says in the end. A panic of ours costs this request alone.
+async fn guarded(api: &Arc<Api>, later: Box<Later>) -> Response<Reply> {
+    let mut future = pin!(later.answer(api));
+    let caught = poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+        Ok(polled) => polled.map(Some),
+        Err(_) => Poll::Ready(None),
     })
     .await;
-    drop(reserved);
-    caught.unwrap_or_else(|| {
-        api.door.figures.panics.fetch_add(1, Relaxed);
-        api.door.log.error("http: a request made the daemon panic; it was answered with 500");
-        problem(StatusCode::INTERNAL_SERVER_ERROR, PANICKED.to_owned())
-    })
+    caught.unwrap_or_else(|| panicked(api))
+}
+
+fn panicked(api: &Api) -> Response<Reply> {
+    api.door.figures.panics.fetch_add(1, Relaxed);
+    api.door.log.error("http: a request made the daemon panic; it was answered with 500");
+    problem(StatusCode::INTERNAL_SERVER_ERROR, PANICKED.to_owned())
 }
 
 const PANICKED: &str = "{\"type\":\"urn:millpond:error:internal\",\"title\":\"This is a mistake of millpond itself; \

@@ -46,7 +46,7 @@ pub(crate) enum Pass {
     /// Room to wait.
     Seat(Seat),
     /// The right to ask for the door's health although there is no room.
-    Health(Reserved),
+    Health { _reserved: Reserved },
 }
 
 /// What waits in the line: a request. A refusal drops this end.
@@ -126,11 +126,13 @@ impl Door {
         Place { door: Arc::clone(self) }
     }
 
+    /// A place, if one is free.
+    pub(crate) fn try_take(self: &Arc<Self>) -> Option<Place> {
+        self.line.try_take().then(|| self.place())
+    }
+
     /// A request asks for a place, and waits for it.
     pub(crate) async fn enter(self: &Arc<Self>, seat: Option<Seat>) -> Result<Place, Turned> {
-        if self.line.try_take() {
-            return Ok(self.place());
-        }
         let (granted, place) = oneshot::channel();
         let entered = self.line.enter(granted, seat.is_some());
         drop(seat);
@@ -149,7 +151,7 @@ impl Door {
     /// Serves a connection although there is no room: one of the few that ask for the door's health.
     pub(crate) fn serve_reserved(self: &Arc<Self>, arrival: Arrival) {
         self.figures.reserved.fetch_add(1, AcqRel);
-        arrival.entry.client().bring(Pass::Health(Reserved { door: Arc::clone(self) }));
+        arrival.entry.client().bring(Pass::Health { _reserved: Reserved { door: Arc::clone(self) } });
         self.inboxes[arrival.worker].put(arrival);
     }
 

@@ -40,6 +40,8 @@ pub(crate) struct Front {
     patience: Patience,
     sweep_interval: Duration,
     swept: Instant,
+    /// Not everybody whose time is over was told.
+    sweeps_again: bool,
     left_before: u64,
     is_ending: bool,
 }
@@ -60,6 +62,7 @@ impl Front {
             lingering: Slab::new(),
             patience,
             swept: Instant::now(),
+            sweeps_again: false,
             left_before: 0,
             is_ending: false,
         }
@@ -85,7 +88,12 @@ impl Front {
 
     /// How long the selector may wait.
     fn patience_now(&self) -> Duration {
-        if self.lingering.is_empty() { self.sweep_interval } else { LINGER_INTERVAL }
+        if self.lingering.is_empty() { self.sweep_pause() } else { LINGER_INTERVAL }
+    }
+
+    /// How long connections are not looked at.
+    fn sweep_pause(&self) -> Duration {
+        if self.sweeps_again { LINGER_INTERVAL } else { self.sweep_interval }
     }
 
     fn run_errands(&mut self) {
@@ -194,13 +202,13 @@ impl Front {
             self.door.figures.lingering.store(self.lingering.len(), Relaxed);
         }
         let since = now.saturating_duration_since(self.swept);
-        if since >= self.sweep_interval {
+        if since >= self.sweep_pause() {
             self.swept = now;
             let left = self.door.line.left();
             let rate = (left - self.left_before) as f64 / since.as_secs_f64();
             self.left_before = left;
             self.door.rate.store(rate as u64, Relaxed);
-            self.door.clients.sweep(&self.patience, now);
+            self.sweeps_again = self.door.clients.sweep(&self.patience, now);
             self.door.note_minute(now);
         }
     }
