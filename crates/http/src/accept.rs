@@ -9,6 +9,7 @@
 use crate::api::Api;
 use crate::door::{Arrival, Errand, Pass};
 use crate::figures::Turned;
+use crate::refuse;
 use crate::socket::Socket;
 use crate::visit::Peer;
 use crate::worker;
@@ -93,7 +94,7 @@ pub(crate) async fn run(api: Arc<Api>, worker: usize, listener: Listener) -> io:
     let _ = rustix::net::listen(&ear.listener, 0);
     while let Ok((socket, _)) = ear.accept() {
         door.figures.accepted.fetch_add(1, Relaxed);
-        door.front.send(Errand::TurnAway(socket, Turned::Draining));
+        acceptor.refuse(Errand::TurnAway(socket, Turned::Draining));
     }
     Ok(())
 }
@@ -121,7 +122,7 @@ impl Acceptor {
                 Ok((socket, peer)) => self.take_in(socket, peer),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Some(Pause::UntilMoreCome),
                 Err(error) => match error.raw_os_error().map(Errno::from_raw_os_error) {
-                    Some(Errno::MFILE | Errno::NFILE) => {
+                    Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                         self.tell_one(ear);
                         return Some(Pause::ForDescriptors);
                     }
@@ -140,19 +141,34 @@ impl Acceptor {
         let door = &self.api.door;
         door.figures.accepted.fetch_add(1, Relaxed);
         if peer == Peer::Unix && !is_ours(&socket) {
-            return door.front.send(Errand::TurnAway(socket, Turned::Stranger));
+            return self.refuse(Errand::TurnAway(socket, Turned::Stranger));
         }
-        let entry = match door.clients.open(peer) {
+        // The seat first: nobody idle goes for a newcomer that is then refused.
+        let seat = door.sit();
+        let entry = match door.clients.open(peer, seat.is_some()) {
             Ok(entry) => entry,
-            Err(why) => return door.front.send(Errand::TurnAway(socket, why)),
+            Err(why) => return self.refuse(Errand::TurnAway(socket, why)),
         };
         let arrival = Arrival { socket, entry, worker: self.worker };
-        match door.sit() {
+        match seat {
             Some(seat) => {
                 arrival.entry.client().bring(Pass::Seat(seat));
                 worker::serve(&self.api, arrival);
             }
-            None => door.front.send(Errand::Refuse(arrival, Turned::QueueFull)),
+            None => self.refuse(Errand::Refuse(arrival, Turned::QueueFull)),
+        }
+    }
+
+    /// Has the front refuse somebody. If that has too much to do already, this tells them and closes.
+    fn refuse(&self, errand: Errand) {
+        let door = &self.api.door;
+        match door.front.send(errand) {
+            Err(Errand::Refuse(Arrival { socket, .. }, why) | Errand::TurnAway(socket, why)) => {
+                door.turn_away(why);
+                // A client that takes no answer gets none.
+                let _ = socket.write(&refuse::answer(why, door.retry_after()));
+            }
+            Err(Errand::Linger(_) | Errand::End) | Ok(()) => {}
         }
     }
 
@@ -162,7 +178,7 @@ impl Acceptor {
             && let Ok((socket, _)) = ear.accept()
         {
             self.api.door.figures.accepted.fetch_add(1, Relaxed);
-            self.api.door.front.send(Errand::TurnAway(socket, Turned::NoDescriptors));
+            self.refuse(Errand::TurnAway(socket, Turned::NoDescriptors));
         }
         self.spare = spare();
     }

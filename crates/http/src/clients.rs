@@ -1,14 +1,14 @@
 //! Who is connected, what each is doing, and for how long: so that nobody holds on to a connection for ever.
 //!
 //! ```text
-//!            first byte              head complete             answer handed over
+//!            first byte              head complete             answer written
 //!   Idle ───────────────► Head ───────────────────► Busy ───────────────────► Idle
 //!    │ idle_timeout        │ head_timeout             │ write_timeout while nobody reads
 //!    ▼                     ▼                          ▼
 //!   closed                408, closed                cut
 //! ```
 //!
-//! Workers note the phase as it changes; the accept side looks at all of them a few times a second and tells
+//! Workers note the phase as it changes; the front looks at all of them a few times a second and tells
 //! those that are overdue. So no request pays for a timer. When too many are connected, the one that has been
 //! idle for longest makes room.
 //!
@@ -74,18 +74,24 @@ pub(crate) struct Client {
     phase: AtomicU64,
     /// Since when an answer has been waiting to be read, plus 1; 0 if none is. Written by the worker.
     stalled: AtomicU64,
-    /// 0, or 1 and the number of the `Cut`. Written by the accept side, taken by the worker.
+    /// 0, or 1 and the number of the `Cut`. Written by the front and by accept loops, taken by the worker.
     cut: AtomicU8,
-    /// How the worker is told. Written by it, taken by the accept side.
+    /// How the worker is told. Written by it, taken by whoever tells it.
     waker: Mutex<Option<Waker>>,
-    /// What it came in with, until its first request takes it or does not come. Touched by the worker alone;
-    /// the lock is never waited for.
+    /// What it came in with, until its first request takes it or does not come. Brought before the worker has it,
+    /// then touched by the worker alone; the lock is never waited for.
     pass: Mutex<Option<Pass>>,
     has_pass: AtomicBool,
     /// How many requests it has made. Written by the worker.
     requests: AtomicU64,
     /// Whether the last of them had a body, which may not have been read to its end. Touched by the worker.
     has_body: AtomicBool,
+    /// Whether the last answer is in hyper's hands and not all of it is written. Touched by the worker.
+    is_handed_over: AtomicBool,
+    /// Whether it was told to go when it is done, so that nobody counts on its going once more. Set for good.
+    is_leaving: AtomicBool,
+    /// Whether it was told that the present answer is the last. Touched by the worker.
+    is_dismissed: AtomicBool,
 }
 
 const PHASE_BITS: u32 = 2;
@@ -105,8 +111,11 @@ impl Client {
             has_pass: AtomicBool::new(false),
             requests: AtomicU64::new(0),
             has_body: AtomicBool::new(false),
+            is_handed_over: AtomicBool::new(false),
+            is_leaving: AtomicBool::new(false),
+            is_dismissed: AtomicBool::new(false),
         };
-        // It waits in the line: nobody may expect a word from it, or send it away for its silence.
+        // It waits to be served or refused: nobody may expect a word from it, or send it away for its silence.
         client.set_phase(Phase::Busy);
         client
     }
@@ -136,11 +145,40 @@ impl Client {
     /// A head is complete. Says how many there have been.
     pub(crate) fn has_asked(&self, has_body: bool) -> u64 {
         self.has_body.store(has_body, Relaxed);
+        self.is_handed_over.store(false, Relaxed);
         self.set_phase(Phase::Busy);
         self.requests.fetch_add(1, Relaxed) + 1
     }
 
-    /// A worker has it, or the last answer was handed over: the next word is the client's.
+    /// hyper has all of the last answer, and has perhaps not written it.
+    pub(crate) fn was_handed_over(&self) {
+        self.is_handed_over.store(true, Relaxed);
+    }
+
+    /// Whether an answer is being written of which hyper has all.
+    pub(crate) fn is_being_answered(&self) -> bool {
+        self.is_handed_over.load(Relaxed)
+    }
+
+    /// All that hyper had is written.
+    pub(crate) fn has_all(&self) {
+        if self.is_handed_over.load(Relaxed) {
+            self.is_handed_over.store(false, Relaxed);
+            self.is_awaited();
+        }
+    }
+
+    /// The last body was read to its end.
+    pub(crate) fn was_heard(&self) {
+        self.has_body.store(false, Relaxed);
+    }
+
+    /// It is told that the connection ends with the present answer.
+    pub(crate) fn is_dismissed(&self) {
+        self.is_dismissed.store(true, Relaxed);
+    }
+
+    /// A worker has it, or the last answer is written: the next word is the client's.
     pub(crate) fn is_awaited(&self) {
         self.set_phase(Phase::Idle);
     }
@@ -159,9 +197,18 @@ impl Client {
         }
     }
 
-    /// Whether it may still be sending the body of its last request.
+    /// Whether it may still be sending: the body of its last request, or more requests than we want.
     pub(crate) fn may_be_sending(&self) -> bool {
-        self.has_body.load(Relaxed)
+        self.has_body.load(Relaxed) || self.is_dismissed.load(Relaxed) || self.is_leaving.load(Relaxed)
+    }
+
+    /// Whether a cut is still due: what it was told for may be over by now.
+    pub(crate) fn is_still_due(&self, why: Cut) -> bool {
+        match why {
+            Cut::SlowHead => self.phase() == Phase::Head,
+            Cut::Stalled => self.stalled.load(Relaxed) != 0,
+            _ => true,
+        }
     }
 
     /// Whether a request is being answered.
@@ -189,6 +236,9 @@ impl Client {
 
     /// Tells the worker to end it.
     pub(crate) fn cut(&self, why: Cut) {
+        if matches!(why, Cut::Idle | Cut::Evicted | Cut::Drain) {
+            self.is_leaving.store(true, Relaxed);
+        }
         self.cut.store(why as u8 + 1, Release);
         let waker = lock(&self.waker).take();
         if let Some(waker) = waker {
@@ -202,6 +252,9 @@ impl Client {
 
     /// Whether it has been at the same thing for too long.
     fn overdue(&self, patience: &Patience) -> Option<Cut> {
+        if self.cut.load(Relaxed) != 0 {
+            return None;
+        }
         let now = self.clock.millis();
         let over = |since: u64, limit: Duration| u128::from(now.saturating_sub(since)) >= limit.as_millis();
         let stalled = self.stalled.load(Relaxed);
@@ -209,7 +262,9 @@ impl Client {
             return Some(Cut::Stalled);
         }
         match split(self.phase.load(Relaxed)) {
-            (Phase::Idle, since) if over(since, patience.idle) => Some(Cut::Idle),
+            (Phase::Idle, since) if over(since, patience.idle) && !self.is_leaving.load(Relaxed) => {
+                Some(Cut::Idle)
+            }
             (Phase::Head, since) if over(since, patience.head) => Some(Cut::SlowHead),
             _ => None,
         }
@@ -263,19 +318,20 @@ impl Clients {
         Arc::new(Self { max, per_peer_max, clock, known: Mutex::default() })
     }
 
-    /// Takes in a client, if there is room. Somebody idle may have to go for it.
-    pub(crate) fn open(self: &Arc<Self>, peer: Peer) -> Result<Entry, Turned> {
+    /// Takes in a client, if there is room. Somebody idle may have to go for it, if `may_evict`.
+    pub(crate) fn open(self: &Arc<Self>, peer: Peer, may_evict: bool) -> Result<Entry, Turned> {
         let client = Arc::new(Client::new(peer, Arc::clone(&self.clock)));
         let mut known = self.lock();
-        if known.all.len() >= self.max && !evict(&known.all) {
+        if let Peer::Remote(address) = peer
+            && known.remote.get(&address).is_some_and(|count| *count >= self.per_peer_max)
+        {
+            return Err(Turned::PeerTooMany);
+        }
+        if known.all.len() >= self.max && !(may_evict && evict(&known.all)) {
             return Err(Turned::TooMany);
         }
         if let Peer::Remote(address) = peer {
-            let count = known.remote.entry(address).or_default();
-            if *count >= self.per_peer_max {
-                return Err(Turned::PeerTooMany);
-            }
-            *count += 1;
+            *known.remote.entry(address).or_default() += 1;
         }
         let key = known.all.insert(Arc::clone(&client));
         drop(known);
@@ -335,8 +391,7 @@ impl Clients {
 fn evict(all: &Slab<Arc<Client>>) -> bool {
     let idle = all.iter().filter_map(|(_, client)| {
         let (phase, since) = split(client.phase.load(Relaxed));
-        let is_told = client.cut.load(Relaxed) != 0;
-        (phase == Phase::Idle && !is_told).then_some((since, client))
+        (phase == Phase::Idle && !client.is_leaving.load(Relaxed)).then_some((since, client))
     });
     let Some((_, longest)) = idle.min_by_key(|(since, _)| *since) else { return false };
     longest.cut(Cut::Evicted);
@@ -386,7 +441,7 @@ mod tests {
     #[test]
     fn each_phase_has_its_own_patience() {
         let clients = Clients::new(10, 10);
-        let entry = clients.open(Peer::Loopback).unwrap();
+        let entry = clients.open(Peer::Loopback, true).unwrap();
         let client = entry.client();
         client.is_awaited();
         let overdue = |seconds: u64| {
@@ -412,7 +467,7 @@ mod tests {
     #[test]
     fn the_first_byte_starts_the_clock_of_a_head_and_later_ones_do_not_start_it_again() {
         let clients = Clients::new(10, 10);
-        let entry = clients.open(Peer::Loopback).unwrap();
+        let entry = clients.open(Peer::Loopback, true).unwrap();
         entry.client().set_phase(Phase::Head);
         let before = entry.client().phase.load(Relaxed);
         clients.clock.look(Instant::now() + Duration::from_secs(3));
@@ -423,35 +478,37 @@ mod tests {
     #[test]
     fn the_longest_idle_makes_room_and_whoever_works_does_not() {
         let clients = Clients::new(2, 10);
-        let (busy, idle) = (clients.open(Peer::Loopback).unwrap(), clients.open(Peer::Loopback).unwrap());
+        let (busy, idle) =
+            (clients.open(Peer::Loopback, true).unwrap(), clients.open(Peer::Loopback, true).unwrap());
         busy.client().has_asked(false);
         idle.client().is_awaited();
-        let third = clients.open(Peer::Loopback).unwrap();
+        let third = clients.open(Peer::Loopback, true).unwrap();
         assert_eq!((told(busy.client()), told(idle.client())), (None, Some(Cut::Evicted)));
         third.client().has_asked(false);
         idle.client().has_asked(false);
-        assert_eq!(clients.open(Peer::Loopback).unwrap_err(), Turned::TooMany);
+        assert_eq!(clients.open(Peer::Loopback, true).unwrap_err(), Turned::TooMany);
         drop(third);
         drop(idle);
-        assert!(clients.open(Peer::Loopback).is_ok());
+        assert!(clients.open(Peer::Loopback, true).is_ok());
     }
 
     #[test]
     fn one_address_may_have_so_many_and_this_machine_as_many_as_it_likes() {
         let clients = Clients::new(10, 1);
         let remote = Peer::Remote(Ipv4Addr::new(192, 0, 2, 1).into());
-        let first = clients.open(remote).unwrap();
-        assert_eq!(clients.open(remote).unwrap_err(), Turned::PeerTooMany);
-        let _here = [clients.open(Peer::Loopback).unwrap(), clients.open(Peer::Loopback).unwrap()];
+        let first = clients.open(remote, true).unwrap();
+        assert_eq!(clients.open(remote, true).unwrap_err(), Turned::PeerTooMany);
+        let _here =
+            [clients.open(Peer::Loopback, true).unwrap(), clients.open(Peer::Loopback, true).unwrap()];
         drop(first);
-        assert!(clients.open(remote).is_ok());
+        assert!(clients.open(remote, true).is_ok());
         assert_eq!(clients.len(), 2, "entries go with their connections");
     }
 
     #[test]
     fn whoever_is_told_hears_it_once() {
         let clients = Clients::new(10, 1);
-        let entry = clients.open(Peer::Loopback).unwrap();
+        let entry = clients.open(Peer::Loopback, true).unwrap();
         clients.cut_all(Cut::Drain);
         assert_eq!((told(entry.client()), told(entry.client())), (Some(Cut::Drain), None));
         assert_eq!(clients.census(), Census { idle: 0, head: 0, busy: 1 });

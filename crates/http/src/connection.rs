@@ -61,27 +61,41 @@ pub(crate) async fn serve(api: Arc<Api>, arrival: Arrival) {
         answer(&api, &client, request, visit, is_last)
     });
     let mut connection = builder.serve_connection(wire, service);
+    let mut told = None;
     let ending = poll_fn(|context| {
+        let mut polled = Poll::Pending;
         match client.listen(context.waker()) {
-            Some(Cut::Idle | Cut::Evicted | Cut::Drain) => Pin::new(&mut connection).graceful_shutdown(),
-            Some(why) => return Poll::Ready(Ending::Cut(why)),
-            None => {}
+            Some(why @ (Cut::Idle | Cut::Evicted | Cut::Drain)) => {
+                told.get_or_insert(why);
+                // First what has come, which may be a request; then no more.
+                polled = Pin::new(&mut connection).poll(context);
+                Pin::new(&mut connection).graceful_shutdown();
+            }
+            Some(why) if client.is_still_due(why) => return Poll::Ready(Ending::Cut(why)),
+            _ => {}
         }
-        let mut polled = Pin::new(&mut connection).poll(context);
+        if polled.is_pending() {
+            polled = Pin::new(&mut connection).poll(context);
+        }
         if polled.is_pending() && round.end() {
             polled = Pin::new(&mut connection).poll(context);
         }
         polled.map(|done| if done.is_ok() { Ending::Done } else { Ending::Broken })
     })
     .await;
-    let wire = connection.into_parts().io;
-    end(&api, wire, &client, &ending);
+    let parts = connection.into_parts();
+    if let (Some(why), Ending::Done) = (told, &ending) {
+        api.door.figures.was_cut(why);
+    }
+    // Unread requests would make the system throw away answers that the client has not read.
+    let may_be_sending = !parts.read_buf.is_empty() || client.may_be_sending();
+    end(&api, parts.io, may_be_sending, &ending);
 }
 
 /// Closes the connection so that the client can read what was written.
-fn end(api: &Api, wire: Wire, client: &Client, ending: &Ending) {
+fn end(api: &Api, wire: Wire, may_be_sending: bool, ending: &Ending) {
     match ending {
-        Ending::Done if !client.may_be_sending() => return,
+        Ending::Done if !may_be_sending => return,
         Ending::Done => {}
         Ending::Broken => {
             api.door.figures.broken.fetch_add(1, Relaxed);
@@ -98,7 +112,8 @@ fn end(api: &Api, wire: Wire, client: &Client, ending: &Ending) {
         // A client that takes no answer gets none.
         let _ = socket.write(&refuse::slow_head());
     }
-    api.door.front.send(Errand::Linger(socket));
+    // If the front has too much to do already, the client is closed without that moment.
+    let _ = api.door.front.send(Errand::Linger(socket));
 }
 
 /// An answer that is made, or being made.
@@ -155,6 +170,8 @@ fn answer(
             sent(&api, client, response, is_last)
         }));
     }
+    // Whoever has a place needs no seat beside it. A reserve is held until the answer is made.
+    let _reserved = pass.filter(|pass| matches!(pass, Pass::Health { .. }));
     match begin(&api, request, visit) {
         Begun::Answered(response) => Answering::Now(Some(sent(&api, client, response, is_last))),
         Begun::Later(later) => Answering::Later(Box::pin(async move {
@@ -166,7 +183,11 @@ fn answer(
 
 /// The answer as hyper sends it.
 fn sent(api: &Api, client: Arc<Client>, mut response: Response<Reply>, is_last: bool) -> Response<Sent> {
+    if !response.headers().contains_key(CONNECTION) {
+        client.was_heard();
+    }
     if is_last || api.door.is_draining() {
+        client.is_dismissed();
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response.map(|reply| Sent::new(reply, client))

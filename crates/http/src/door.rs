@@ -77,7 +77,7 @@ pub(crate) struct Door {
     pub(crate) front: Mail<Errand>,
     pub(crate) inboxes: Vec<Inbox>,
     pub(crate) started: Instant,
-    /// How many places were given back in the last second. Written by the front.
+    /// How many places are given back in a second, as the front last saw it.
     pub(crate) rate: AtomicU64,
     /// Listeners that are open. Each accept loop counts itself.
     pub(crate) listening: AtomicUsize,
@@ -99,7 +99,7 @@ impl Door {
             target: settings.queue_target,
         };
         Arc::new(Self {
-            line: Line::new(line),
+            line: Line::new(line, oneshot::Sender::is_closed),
             clients: Clients::new(settings.connections_max, settings.connections_per_peer_max),
             figures: Figures::default(),
             meter: Meter::default(),
@@ -138,14 +138,19 @@ impl Door {
         drop(seat);
         match entered {
             Entered::Now(_) => Ok(self.place()),
-            Entered::Waits => place.await.map_err(|_| self.turn_away(self.why_refused())),
-            Entered::Full(_) => Err(self.turn_away(Turned::QueueFull)),
+            Entered::Waits => {
+                let mut waiting = WhileWaiting { line: &self.line, is_over: false };
+                let place = place.await;
+                waiting.is_over = true;
+                place.map_err(|_| self.turn_away(self.why_refused(Turned::QueueTimeout)))
+            }
+            Entered::Full(_) => Err(self.turn_away(self.why_refused(Turned::QueueFull))),
         }
     }
 
-    /// Why somebody who waited was not served.
-    fn why_refused(&self) -> Turned {
-        if self.is_draining() { Turned::Draining } else { Turned::QueueTimeout }
+    /// Why somebody was not served, if the daemon does not end.
+    fn why_refused(&self, otherwise: Turned) -> Turned {
+        if self.is_draining() { Turned::Draining } else { otherwise }
     }
 
     /// Serves a connection although there is no room: one of the few that ask for the door's health.
@@ -158,16 +163,23 @@ impl Door {
     /// A place is given back.
     fn leave(self: &Arc<Self>) {
         // Those who are refused see their other end dropped.
-        let next = self.line.leave(oneshot::Sender::is_closed);
+        let next = self.line.leave();
         if let Some(ticket) = next.served {
             // Whoever asked may have gone: then the place comes back with the answer and is given on.
             drop(ticket.send(self.place()));
         }
     }
 
-    /// Nobody who waits will be served any more.
+    /// Refuses those who have waited for too long.
+    pub(crate) fn refuse_late(&self, now: Instant) {
+        if self.line.len() > 0 {
+            drop(self.line.expire(now));
+        }
+    }
+
+    /// Nobody who waits will be served any more, and nobody may wait.
     pub(crate) fn refuse_all(&self) {
-        drop(self.line.clear());
+        drop(self.line.close());
     }
 
     /// Counts a refusal, and says so in the log now and then.
@@ -207,6 +219,11 @@ impl Door {
         self.is_closing.send_replace(true);
     }
 
+    /// Whether it closes.
+    pub(crate) fn is_closing(&self) -> bool {
+        *self.is_closing.borrow()
+    }
+
     /// Resolves when the door closes: listeners close, streams must end and waits must be answered.
     pub(crate) async fn closes(&self) {
         // The sender lives as long as the door.
@@ -234,6 +251,20 @@ impl Drop for Place {
 impl fmt::Debug for Place {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Place")
+    }
+}
+
+/// Tells the line if a request that waits goes away.
+struct WhileWaiting<'a> {
+    line: &'a Line<Ticket>,
+    is_over: bool,
+}
+
+impl Drop for WhileWaiting<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.line.has_left();
+        }
     }
 }
 

@@ -43,7 +43,8 @@ pub(crate) struct Front {
     /// Not everybody whose time is over was told.
     sweeps_again: bool,
     left_before: u64,
-    is_ending: bool,
+    /// When it ends at the latest, once it was told to: those who still read why they are refused may do so.
+    ends_at: Option<Instant>,
 }
 
 impl Front {
@@ -54,7 +55,7 @@ impl Front {
             head: settings.head_timeout,
             write: settings.write_timeout,
         };
-        let shortest = patience.idle.min(patience.head).min(patience.write);
+        let shortest = patience.idle.min(patience.head).min(patience.write).min(settings.queue_timeout);
         Self {
             sweep_interval: (shortest / 4).clamp(LINGER_INTERVAL, SWEEP_INTERVAL),
             door,
@@ -64,14 +65,14 @@ impl Front {
             swept: Instant::now(),
             sweeps_again: false,
             left_before: 0,
-            is_ending: false,
+            ends_at: None,
         }
     }
 
     /// Works until it is told to end.
     pub(crate) fn run(mut self) {
         let mut events = Events::with_capacity(1024);
-        while !self.is_ending {
+        while self.ends_at.is_none_or(|at| !self.lingering.is_empty() && Instant::now() < at) {
             if let Err(error) = self.poll.poll(&mut events, Some(self.patience_now()))
                 && error.kind() != io::ErrorKind::Interrupted
             {
@@ -88,7 +89,8 @@ impl Front {
 
     /// How long the selector may wait.
     fn patience_now(&self) -> Duration {
-        if self.lingering.is_empty() { self.sweep_pause() } else { LINGER_INTERVAL }
+        let is_calm = self.lingering.is_empty() && self.door.line.len() == 0 && self.ends_at.is_none();
+        if is_calm { self.sweep_pause() } else { LINGER_INTERVAL }
     }
 
     /// How long connections are not looked at.
@@ -108,7 +110,7 @@ impl Front {
                     socket.finish_writing();
                     self.linger(socket);
                 }
-                Errand::End => self.is_ending = true,
+                Errand::End => self.ends_at = Some(Instant::now() + self.door.settings.refused_timeout),
             }
         }
     }
@@ -201,6 +203,7 @@ impl Front {
             }
             self.door.figures.lingering.store(self.lingering.len(), Relaxed);
         }
+        self.door.refuse_late(now);
         let since = now.saturating_duration_since(self.swept);
         if since >= self.sweep_pause() {
             self.swept = now;

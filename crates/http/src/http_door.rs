@@ -96,19 +96,20 @@ impl HttpDoor {
         }
         let poll = Poll::new().map_err(OpenError::System)?;
         let bell = Waker::new(poll.registry(), MAIL).map_err(OpenError::System)?;
-        let door = Door::new(Arc::clone(&settings), Mail::new(bell), workers, log);
+        let door = Door::new(Arc::clone(&settings), Mail::new(bell, settings.refused_max), workers, log);
         let api = Arc::new(Api::new(service, Arc::clone(&settings), Arc::clone(&door), address)?);
         let front = Front::new(Arc::clone(&door), poll);
         let mut opened =
             Self { api, address, socket: settings.socket.clone(), front: None, workers: Vec::new() };
+        // The front first: whoever is accepted and must be refused needs it, and an end without it ends nobody.
+        let spawned = thread::Builder::new().name("millpond-front".to_owned()).spawn(move || front.run());
+        opened.front = Some(spawned.map_err(OpenError::System)?);
         for (number, listeners) in listeners.into_iter().enumerate() {
             door.listening.fetch_add(listeners.len(), Relaxed);
             let worker =
                 worker::start(Arc::clone(&opened.api), number, listeners).map_err(OpenError::System)?;
             opened.workers.push(worker);
         }
-        let front = thread::Builder::new().name("millpond-front".to_owned()).spawn(move || front.run());
-        opened.front = Some(front.map_err(OpenError::System)?);
         Ok(opened)
     }
 
@@ -132,6 +133,10 @@ impl HttpDoor {
     pub fn stop_accepting(&self, within: Duration) {
         let door = &self.api.door;
         door.drain();
+        if let Some(path) = self.socket.as_ref().filter(|_| !door.is_closing()) {
+            // While the listener is still open, or it might be the next daemon's.
+            let _ = fs::remove_file(path);
+        }
         door.close();
         let until = Instant::now().checked_add(within);
         while door.listening.load(Acquire) > 0 && until.is_none_or(|until| Instant::now() < until) {
@@ -164,11 +169,8 @@ impl HttpDoor {
             // A worker that panicked has said so.
             let _ = worker.join();
         }
-        door.front.send(Errand::End);
+        door.front.send_in_any_case(Errand::End);
         let _ = front.join();
-        if let Some(path) = &self.socket {
-            let _ = fs::remove_file(path);
-        }
         left
     }
 }

@@ -45,6 +45,8 @@ pub(crate) struct LineSettings {
 /// The line before the places. `T` is what waits.
 pub(crate) struct Line<T> {
     settings: LineSettings,
+    /// Whether somebody who waits has gone away.
+    has_gone: fn(&T) -> bool,
     waiting: Gate<Waiting<T>>,
     state: Mutex<State>,
     waits: Waits,
@@ -65,6 +67,10 @@ struct State {
     standing_since: Option<Instant>,
     /// How many gave their place back since the start.
     left: u64,
+    /// About how many of those in the line have gone away.
+    gone: usize,
+    /// Nobody may wait any more.
+    is_closed: bool,
 }
 
 /// What came of entering.
@@ -88,10 +94,18 @@ pub(crate) struct Next<T> {
 }
 
 impl<T> Line<T> {
-    pub(crate) fn new(settings: LineSettings) -> Self {
-        let config = GateConfig { capacity: settings.capacity, spins: 0, measure_every: 1 };
+    pub(crate) fn new(settings: LineSettings, has_gone: fn(&T) -> bool) -> Self {
+        let config = GateConfig { capacity: settings.capacity, spins: 0, measure_every: 0 };
         Self {
-            state: Mutex::new(State { free: settings.places, seated: 0, standing_since: None, left: 0 }),
+            state: Mutex::new(State {
+                free: settings.places,
+                seated: 0,
+                standing_since: None,
+                left: 0,
+                gone: 0,
+                is_closed: false,
+            }),
+            has_gone,
             waiting: Gate::start(config).expect("the capacity was checked with the settings"),
             waits: Waits::default(),
             settings,
@@ -101,9 +115,11 @@ impl<T> Line<T> {
     /// A new connection takes a seat; false if those inside could not all wait.
     pub(crate) fn sit(&self) -> bool {
         let mut state = self.lock();
-        let has_room = state.seated + self.waiting.len() < self.settings.capacity + state.free;
-        state.seated += usize::from(has_room);
-        has_room
+        let has_room =
+            |state: &State| state.seated + self.waiting.len() < self.settings.capacity + state.free;
+        let may_sit = has_room(&state) || (self.forget_gone(&mut state) && has_room(&state));
+        state.seated += usize::from(may_sit);
+        may_sit
     }
 
     /// A seat is given up: there is no request yet, or it is about to enter.
@@ -126,8 +142,11 @@ impl<T> Line<T> {
             state.free -= 1;
             return Entered::Now(who);
         }
-        let others = state.seated - usize::from(is_seated);
-        if !is_seated && others + self.waiting.len() >= self.settings.capacity {
+        let is_full = |state: &State| state.seated + self.waiting.len() >= self.settings.capacity;
+        if !is_seated && is_full(&state) && !(self.forget_gone(&mut state) && !is_full(&state)) {
+            return Entered::Full(who);
+        }
+        if state.is_closed {
             return Entered::Full(who);
         }
         match self.waiting.try_enqueue(Waiting { since: Instant::now(), who }) {
@@ -139,7 +158,7 @@ impl<T> Line<T> {
     }
 
     /// Gives a place back. It goes to the first who waits and has not gone away.
-    pub(crate) fn leave(&self, has_gone: impl Fn(&T) -> bool) -> Next<T> {
+    pub(crate) fn leave(&self) -> Next<T> {
         let mut refused = Vec::new();
         let mut state = self.lock();
         state.left += 1;
@@ -149,7 +168,8 @@ impl<T> Line<T> {
                 state.standing_since = None;
                 break None;
             };
-            if has_gone(&who) {
+            if (self.has_gone)(&who) {
+                state.gone = state.gone.saturating_sub(1);
                 continue;
             }
             let now = Instant::now();
@@ -184,9 +204,50 @@ impl<T> Line<T> {
         self.waiting.len()
     }
 
-    /// Takes out everybody who waits, to be refused.
-    pub(crate) fn clear(&self) -> Vec<T> {
-        let _state = self.lock();
+    /// Somebody who waited went away.
+    pub(crate) fn has_left(&self) {
+        self.lock().gone += 1;
+    }
+
+    /// Takes out those who have gone; false if nobody has.
+    fn forget_gone(&self, state: &mut State) -> bool {
+        if state.gone == 0 {
+            return false;
+        }
+        state.gone = 0;
+        self.sift(|waiting| !(self.has_gone)(&waiting.who));
+        true
+    }
+
+    /// Takes out everybody who has waited for too long, to be refused, and those who have gone.
+    pub(crate) fn expire(&self, now: Instant) -> Vec<T> {
+        let mut state = self.lock();
+        state.gone = 0;
+        let timeout = self.settings.timeout;
+        self.sift(|waiting| {
+            !(self.has_gone)(&waiting.who) && now.saturating_duration_since(waiting.since) <= timeout
+        })
+    }
+
+    /// Takes out everybody of whom this is not true. Under the lock, so nobody else comes or goes.
+    fn sift(&self, stays: impl Fn(&Waiting<T>) -> bool) -> Vec<T> {
+        let mut out = Vec::new();
+        for _ in 0..self.waiting.len() {
+            let Ok(waiting) = self.waiting.try_dequeue() else { break };
+            if !stays(&waiting) {
+                out.push(waiting.who);
+            } else if let Err(Refusal::Full(back) | Refusal::TimedOut(back) | Refusal::Closed(back)) =
+                self.waiting.try_enqueue(waiting)
+            {
+                out.push(back.who);
+            }
+        }
+        out
+    }
+
+    /// Takes out everybody who waits, to be refused; nobody may wait any more.
+    pub(crate) fn close(&self) -> Vec<T> {
+        self.lock().is_closed = true;
         let mut all = Vec::new();
         while let Ok(waiting) = self.waiting.try_dequeue() {
             all.push(waiting.who);
@@ -223,9 +284,12 @@ impl<T> Line<T> {
 mod tests {
     use super::*;
 
+    /// Whoever has such a number has gone.
+    const GONE: u32 = 100;
+
     fn line(places: usize, capacity: usize) -> Line<u32> {
         let timeout = Duration::from_secs(3600);
-        Line::new(LineSettings { places, capacity, timeout, target: None })
+        Line::new(LineSettings { places, capacity, timeout, target: None }, |who| *who >= GONE)
     }
 
     #[test]
@@ -236,11 +300,7 @@ mod tests {
         assert_eq!(line.enter(3, false), Entered::Waits);
         assert_eq!((line.len(), line.in_flight()), (2, 1), "a full line is not an empty one");
         assert_eq!(line.enter(4, false), Entered::Full(4));
-        assert_eq!(
-            line.leave(|_| false),
-            Next { served: Some(2), refused: vec![] },
-            "first come, first served"
-        );
+        assert_eq!(line.leave(), Next { served: Some(2), refused: vec![] }, "first come, first served");
         assert_eq!(line.enter(5, false), Entered::Waits);
         assert_eq!(line.in_flight(), 1, "the place went from hand to hand");
     }
@@ -257,7 +317,7 @@ mod tests {
             assert_ne!(entered, Entered::Full(who), "there is room for whoever had a seat");
         }
         assert!(!line.sit());
-        assert_eq!(line.leave(|_| false).served, Some(2));
+        assert_eq!(line.leave().served, Some(2));
         assert!(line.sit());
     }
 
@@ -275,7 +335,7 @@ mod tests {
     fn a_place_is_free_again_when_nobody_waits() {
         let line = line(2, 1);
         assert!(line.try_take());
-        assert_eq!(line.leave(|_| false), Next { served: None, refused: vec![] });
+        assert_eq!(line.leave(), Next { served: None, refused: vec![] });
         assert_eq!(line.in_flight(), 0);
         assert_eq!((line.enter(2, false), line.try_take()), (Entered::Now(2), true));
         assert!(!line.try_take());
@@ -285,29 +345,69 @@ mod tests {
     #[test]
     fn whoever_went_away_is_passed_over() {
         let line = line(1, 4);
-        for who in 1..=4 {
+        for who in [1, 102, 103, 4] {
             line.enter(who, false);
         }
-        assert_eq!(line.leave(|who| *who < 4), Next { served: Some(4), refused: vec![] });
-        assert_eq!(line.leave(|_| false), Next { served: None, refused: vec![] });
+        assert_eq!(line.leave(), Next { served: Some(4), refused: vec![] });
+        assert_eq!(line.leave(), Next { served: None, refused: vec![] });
+    }
+
+    #[test]
+    fn whoever_went_away_takes_no_room() {
+        let line = line(1, 2);
+        for who in [1, 102, 103] {
+            line.enter(who, false);
+        }
+        assert_eq!(
+            (line.enter(4, false), line.sit()),
+            (Entered::Full(4), false),
+            "nobody has said that they went"
+        );
+        line.has_left();
+        assert!(line.sit());
+        assert_eq!(line.len(), 0);
+        assert_eq!(line.enter(5, false), Entered::Waits);
+    }
+
+    #[test]
+    fn whoever_waits_too_long_is_found_although_no_place_is_given_back() {
+        let line = line(1, 4);
+        for who in [1, 2, 103, 4] {
+            line.enter(who, false);
+        }
+        assert_eq!(line.expire(Instant::now()), [103], "only the one who has gone");
+        assert_eq!(line.len(), 2);
+        assert_eq!(line.expire(Instant::now() + Duration::from_secs(4000)), [2, 4]);
+        assert_eq!(line.enter(5, false), Entered::Waits);
+    }
+
+    #[test]
+    fn a_closed_line_lets_nobody_wait_and_still_gives_places() {
+        let line = line(1, 2);
+        assert_eq!((line.enter(1, false), line.enter(2, false)), (Entered::Now(1), Entered::Waits));
+        assert_eq!(line.close(), [2]);
+        assert_eq!(line.enter(3, false), Entered::Full(3));
+        line.leave();
+        assert_eq!(line.enter(4, false), Entered::Now(4));
     }
 
     #[test]
     fn whoever_waited_too_long_is_refused_and_the_next_is_served_or_nobody() {
-        let line = Line::new(LineSettings { places: 1, capacity: 4, timeout: Duration::ZERO, target: None });
+        let settings = LineSettings { places: 1, capacity: 4, timeout: Duration::ZERO, target: None };
+        let line = Line::new(settings, |_| false);
         for who in 1..=3 {
             line.enter(who, false);
         }
-        assert_eq!(line.leave(|_| false), Next { served: None, refused: vec![2, 3] });
+        assert_eq!(line.leave(), Next { served: None, refused: vec![2, 3] });
         assert_eq!(line.enter(4, false), Entered::Now(4), "the place is free again");
     }
 
     #[test]
     fn a_standing_line_is_shortened_and_a_short_wait_ends_that() {
         let second = Duration::from_secs(1);
-        let line: Line<u32> =
-            Line::new(LineSettings { places: 1, capacity: 4, timeout: 100 * second, target: Some(second) });
-        let mut state = State { free: 0, seated: 0, standing_since: None, left: 0 };
+        let settings = LineSettings { places: 1, capacity: 4, timeout: 100 * second, target: Some(second) };
+        let line: Line<u32> = Line::new(settings, |_| false);
+        let mut state = line.lock();
         let start = Instant::now();
         assert!(!line.is_too_long(&mut state, 3 * second, start), "it has only begun");
         assert!(!line.is_too_long(&mut state, 3 * second, start + STANDING_AFTER / 2));

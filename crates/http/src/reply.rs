@@ -51,7 +51,7 @@ impl Body for Reply {
     }
 }
 
-/// A reply in hyper's hands. When it is let go, the next word is the client's.
+/// A reply in hyper's hands. When it is let go, hyper has all of it and writes what is left.
 pub(crate) struct Sent {
     reply: Reply,
     client: Arc<Client>,
@@ -85,6 +85,6 @@ impl Body for Sent {
 
 impl Drop for Sent {
     fn drop(&mut self) {
-        self.client.is_awaited();
+        self.client.was_handed_over();
     }
 }

@@ -167,6 +167,10 @@ impl Read for Wire {
             let count = ready!(self.poll_read_into(context, &mut scratch[..room]))?;
             if count > 0 {
                 self.client.has_spoken();
+            } else if self.client.is_being_answered() {
+                // It will say nothing more, and still reads. hyper would drop the rest of the answer; it comes back
+                // when that is written, and sees the end then.
+                return Poll::Pending;
             }
             buffer.put_slice(&scratch[..count]);
             Poll::Ready(Ok(()))
@@ -190,6 +194,8 @@ impl Write for Wire {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // hyper asks for this when it has nothing left to write.
+        self.client.has_all();
         Poll::Ready(Ok(()))
     }
 

@@ -26,6 +26,8 @@ const BATCH_MIN: usize = 4;
 const BATCH_MAX: usize = 64;
 /// In how many tasks of each part the oldest one that waits is looked for.
 const LOOKED_AT_MAX: usize = 32;
+/// How many tasks of each part are stepped over to find those, at most.
+const STEPPED_OVER_MAX: usize = 1024;
 
 #[derive(Default)]
 struct Part {
@@ -131,7 +133,8 @@ impl TaskList {
         for part in &self.parts {
             let mut part = lock(part);
             // A task's lock inside a part's: the other way round it is never done.
-            for task in part.order.first_unended(|task| task.is_ended()).take(LOOKED_AT_MAX) {
+            let unended = part.order.first_unended(|task| task.is_ended()).take(STEPPED_OVER_MAX);
+            for task in unended.filter(|task| !task.is_ended()).take(LOOKED_AT_MAX) {
                 let state = task.lock();
                 if state.stage == Stage::Queued {
                     let since = state.queued_since.unwrap_or(task.accepted_at);

@@ -18,6 +18,9 @@ use tokio::time::{Instant, timeout_at};
 /// How much of a body is passed over where none is expected, before it counts as unread.
 const PASSED_OVER_MAX: usize = 16 << 10;
 
+/// How much is made room for because a client says that it will come.
+const BELIEVED_MAX: usize = 64 << 10;
+
 /// A whole body. It counts among all bodies until it is dropped.
 #[derive(Debug)]
 pub(super) struct Whole {
@@ -51,7 +54,7 @@ pub(super) async fn whole(api: &Api, ask: &mut Ask) -> Result<Whole, Box<Problem
     if ask.is_read && first.len() <= bytes_max {
         return Ok(Whole { bytes: first, _held: held });
     }
-    let mut bytes = Vec::with_capacity((told as usize).max(first.len()));
+    let mut bytes = Vec::with_capacity((told as usize).min(BELIEVED_MAX).max(first.len()));
     bytes.extend_from_slice(&first);
     drop(first);
     while bytes.len() <= bytes_max {

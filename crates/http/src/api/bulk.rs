@@ -76,6 +76,7 @@ pub(super) fn bulk(api: &Arc<Api>, ask: &mut Ask) -> Answered {
         bell: Arc::default(),
         window: VecDeque::new(),
         answers: Vec::new(),
+        told: Vec::new(),
     };
     let body = flow(move |out| async move {
         let _held = held;
@@ -99,16 +100,22 @@ struct Bulk {
     window: VecDeque<Pending>,
     /// Written and not sent.
     answers: Vec<u8>,
+    /// Whose outcomes are among these and are then let go of.
+    told: Vec<TaskId>,
 }
 
 struct Pending {
     line: u64,
     what: What,
+    /// Whether its outcome is let go of once it was told: nobody has a key to ask for it again.
+    is_forgotten: bool,
 }
 
 enum What {
     /// Its end is waited for, by whoever watches it.
     Task(Arc<Task>, #[expect(dead_code, reason = "dropping it ends the watching")] Option<Watching>),
+    /// It has ended and waits for those before it. Its outcome lies where all outcomes do, within their limits.
+    Ended(TaskId),
     /// Those before it come first.
     Refused(Refused),
 }
@@ -130,7 +137,7 @@ enum Next {
 impl Bulk {
     async fn run(&mut self, out: &Out) {
         loop {
-            self.answer_ended();
+            self.answer_all_ended(out).await;
             while self.window.len() < WINDOW_MAX {
                 let Some(line) = self.cutter.next_line() else { break };
                 self.take_in(line, out).await;
@@ -161,6 +168,7 @@ impl Bulk {
                 Next::Broken(problem) => self.break_off(&problem),
                 Next::Drains => {
                     self.stop();
+                    self.answer_all_ended(out).await;
                     self.answer_accepted();
                 }
             }
@@ -184,6 +192,10 @@ impl Bulk {
     async fn send(&mut self, out: &Out) {
         if !self.answers.is_empty() {
             out.send(std::mem::take(&mut self.answers)).await;
+        }
+        for id in self.told.drain(..) {
+            // It may be gone already.
+            let _ = self.api.service.take(&id);
         }
     }
 
@@ -229,9 +241,9 @@ impl Bulk {
         }
         loop {
             match self.submit(&line) {
-                Ok(accepted) => return self.accept(line.number, accepted),
+                Ok((accepted, has_key)) => return self.accept(line.number, accepted, has_key),
                 Err(refused) if refused.failure.code == ErrorCode::QueueFull && Instant::now() < patience => {
-                    self.answer_ended();
+                    self.answer_all_ended(out).await;
                     self.send(out).await;
                     let pause = refused.retry_after.unwrap_or(Duration::from_millis(20));
                     if self.bell.rung(Instant::now() + pause, &self.api.door).await == Woken::Drains {
@@ -250,7 +262,8 @@ impl Bulk {
         }
     }
 
-    fn submit(&self, line: &Line) -> Result<Accepted, Refused> {
+    /// Hands a line in. Says also whether it has an idempotency key.
+    fn submit(&self, line: &Line) -> Result<(Accepted, bool), Refused> {
         let service = &self.api.service;
         let parsed = Request::parse(&line.text, service.limits());
         let Ok(mut request) = parsed.map_err(|error| error.in_line(line.number)) else {
@@ -259,15 +272,21 @@ impl Bulk {
             if let Err(Refused { failure: TaskFailure { at: Some(at), .. }, .. }) = &mut refused {
                 at.line = line.number;
             }
-            return refused;
+            return refused.map(|accepted| (accepted, true));
         };
+        let has_key = request.idempotency_key.is_some();
         request.traceparent = request.traceparent.take().or_else(|| self.trace.clone());
         let reader = self.waits_for_end.then(|| self.bell.reader(Wants::Result));
-        service.submit_request(request, Submit { reader, keep: !self.waits_for_end, door: DoorName::Http })
+        // Kept in any case: a connection that breaks must not take outcomes with it that were not told.
+        let accepted =
+            service.submit_request(request, Submit { reader, keep: true, door: DoorName::Http })?;
+        Ok((accepted, has_key))
     }
 
-    fn accept(&mut self, line: u64, accepted: Accepted) {
-        self.window.push_back(Pending { line, what: What::Task(accepted.task, accepted.watching) });
+    fn accept(&mut self, line: u64, accepted: Accepted, has_key: bool) {
+        let is_forgotten = self.waits_for_end && !has_key;
+        let what = What::Task(accepted.task, accepted.watching);
+        self.window.push_back(Pending { line, what, is_forgotten });
         if !self.waits_for_end {
             self.answer_accepted();
         }
@@ -279,34 +298,71 @@ impl Bulk {
         struct Words<'a> {
             task_id: &'a TaskId,
         }
-        for Pending { line, what } in self.window.drain(..) {
+        for Pending { line, what, .. } in self.window.drain(..) {
+            let mut write = |task_id| {
+                write_line(line, |out| write_json(&Words { task_id }, out), &mut self.answers);
+            };
             match what {
-                What::Task(task, _) => {
-                    let words = Words { task_id: task.id() };
-                    write_line(line, |out| write_json(&words, out), &mut self.answers);
-                }
+                What::Task(task, _) => write(task.id()),
+                What::Ended(id) => write(&id),
                 What::Refused(refused) => write_line(line, |out| refused.write_json(out), &mut self.answers),
             }
         }
     }
 
     fn refuse(&mut self, line: u64, refused: Refused) {
-        self.window.push_back(Pending { line, what: What::Refused(refused) });
+        self.window.push_back(Pending { line, what: What::Refused(refused), is_forgotten: false });
         self.answer_ended();
     }
 
-    /// Answers those that have ended, up to the first that has not.
-    fn answer_ended(&mut self) {
-        while let Some(Pending { line, what }) = self.window.front() {
-            match what {
-                What::Task(task, _) if !task.is_ended() => return,
-                What::Task(task, _) => {
-                    write_line(*line, |out| _ = task.write_outcome(out), &mut self.answers)
-                }
-                What::Refused(refused) => write_line(*line, |out| refused.write_json(out), &mut self.answers),
+    /// Answers those that have ended, up to the first that has not, piece by piece. Those behind it are let go of,
+    /// so that what they hold counts where outcomes are counted.
+    async fn answer_all_ended(&mut self, out: &Out) {
+        for pending in &mut self.window {
+            if let What::Task(task, _) = &pending.what
+                && task.is_ended()
+            {
+                pending.what = What::Ended(task.id().clone());
             }
-            self.window.pop_front();
         }
+        while self.answer_ended() {
+            self.send(out).await;
+        }
+    }
+
+    /// Answers some of those that have ended; true if there may be more.
+    fn answer_ended(&mut self) -> bool {
+        while self.answers.len() < PIECE_BYTES {
+            let is_next = match self.window.front() {
+                Some(Pending { what: What::Task(task, _), .. }) => task.is_ended(),
+                next => next.is_some(),
+            };
+            let Some(Pending { line, what, is_forgotten }) = self.window.pop_front_if(|_| is_next) else {
+                return false;
+            };
+            let task = match what {
+                What::Task(task, _) => Ok(task),
+                What::Ended(id) => self.api.service.get(&id).map_err(|failure| (failure, Some(id))),
+                What::Refused(refused) => {
+                    write_line(line, |out| refused.write_json(out), &mut self.answers);
+                    continue;
+                }
+            };
+            match task {
+                Ok(task) => {
+                    write_line(line, |out| _ = task.write_outcome(out), &mut self.answers);
+                    if is_forgotten {
+                        self.told.push(task.id().clone());
+                    }
+                }
+                // There was no room for so many outcomes.
+                Err((failure, id)) => {
+                    let refused = Refused { failure, id, retry_after: None };
+                    write_line(line, |out| refused.write_json(out), &mut self.answers);
+                }
+            }
+        }
+        true
     }
 }
 

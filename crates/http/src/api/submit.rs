@@ -36,10 +36,13 @@ pub(super) async fn execute(api: &Arc<Api>, ask: &mut Ask) -> Answered {
     // Whoever sends a key may ask again for what got lost on its way.
     let keep = request.idempotency_key.is_some();
     let bell = Arc::<Bell>::default();
-    let accepted = take_in(api, request, Some(bell.reader(Wants::Result)), keep)?;
-    let task = &accepted.task;
+    let mut accepted = take_in(api, request, Some(bell.reader(Wants::Result)), keep)?;
+    let task = &Arc::clone(&accepted.task);
     let until = Instant::from_std(ask.visit.began) + api.settings.request_timeout;
-    if !bell.ended(task, until).await {
+    let is_ended = bell.ended(task, until).await;
+    // From here on its outcome is kept, so that one that comes now is not lost between us and the address below.
+    drop(accepted.watching.take());
+    if !is_ended && !task.is_ended() {
         let timeout = api.settings.request_timeout;
         let detail =
             format!("the task has not ended within {timeout:?}; it goes on, and its address is in Location");

@@ -367,3 +367,99 @@ fn several_workers_share_a_port() {
         assert_eq!(connection.answer().status, 200);
     }
 }
+
+/// A client that has asked for more than sockets hold, and does not read.
+fn deaf(daemon: &Daemon, count: usize) -> Connection {
+    let text = "x".repeat(200_000);
+    let task = daemon.submit(&format!(r#"{{"handler":"echo","args":{{"x":"{text}"}}}}"#));
+    until("the task ends", || daemon.get(&task).json()["stage"] == "ended");
+    let mut connection = daemon.connect();
+    connection.send(format!("GET {task} HTTP/1.1\r\nHost: localhost\r\n\r\n").repeat(count));
+    connection
+}
+
+#[test]
+fn somebody_who_does_not_read_cannot_be_sent_away_again_and_again_for_others() {
+    let daemon = Daemon::with(|web, _| web.connections_max = 3);
+    let _deaf = deaf(&daemon, 50);
+    let _busy = caller(&daemon, HOLD);
+    let _held = daemon.call();
+    let mut waiting = Vec::new();
+    // One may come in the place of the client that asked for the task; then nobody is idle.
+    until("a newcomer is refused", || {
+        let mut newcomer = caller(&daemon, HOLD);
+        let is_refused = newcomer.is_told();
+        waiting.push(newcomer);
+        is_refused
+    });
+    assert!(waiting.len() <= 3, "{} were let in beyond the limit", waiting.len());
+}
+
+#[test]
+fn an_answer_that_is_being_written_is_not_ended_for_the_next_head() {
+    let daemon = Daemon::with(|web, _| web.head_timeout = Duration::from_millis(100));
+    let count = 50;
+    let mut slow = deaf(&daemon, count);
+    slow.send("GET /healthz HTT");
+    for _ in 0..3 {
+        // By then more than the time of a head is over.
+        let mut half = daemon.connect();
+        half.send("GET /healthz HTT");
+        assert_eq!(half.answer().status, 408);
+    }
+    for number in 0..count {
+        assert_eq!(slow.answer().json()["stage"], "ended", "answer {number} is whole");
+    }
+}
+
+#[test]
+fn whoever_waits_too_long_is_told_although_no_place_is_given_back() {
+    let daemon = Daemon::with(|web, _| {
+        web.in_flight_max = 1;
+        web.queue_timeout = Duration::from_millis(20);
+        web.request_timeout = LONG;
+    });
+    let mut first = caller(&daemon, HOLD);
+    let held = daemon.call();
+    assert_eq!(caller(&daemon, ECHO).answer().status, 503);
+    held.finish(Ok(raw(&json!(1))));
+    assert_eq!(first.answer().status, 200);
+}
+
+#[test]
+fn whoever_goes_away_makes_room_in_the_line() {
+    let daemon = narrow(1, 1);
+    let mut first = caller(&daemon, HOLD);
+    let held = daemon.call();
+    let gone = caller(&daemon, ECHO);
+    wait_for_line(&daemon, 1);
+    drop(gone);
+    wait_for_line(&daemon, 0);
+    let mut second = caller(&daemon, ECHO);
+    wait_for_line(&daemon, 1);
+    held.finish(Ok(raw(&json!(1))));
+    assert_eq!((first.answer().status, second.answer().status), (200, 200));
+}
+
+#[test]
+fn requests_beyond_the_last_do_not_cost_the_answers_before_it() {
+    let daemon = Daemon::with(|web, _| web.requests_per_connection_max = 50);
+    let mut eager = daemon.connect();
+    eager.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(3000));
+    for number in 1..=50 {
+        assert_eq!(eager.answer().status, 200, "answer {number}");
+    }
+    assert!(eager.is_closed());
+}
+
+#[test]
+fn connections_that_the_door_ends_are_counted() {
+    let daemon = Daemon::with(|web, _| web.idle_timeout = Duration::from_millis(50));
+    assert!(daemon.connect().is_closed());
+    until("it is counted", || {
+        let text = daemon.get("/metrics").text().to_owned();
+        text.lines().any(|line| {
+            line.starts_with("millpond_connections_cut_total{reason=\"idle\"} ") && !line.ends_with(" 0")
+        })
+    });
+}

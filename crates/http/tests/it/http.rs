@@ -129,6 +129,14 @@ impl Connection {
         (length > 0).then_some(chunk)
     }
 
+    /// Whether an answer comes within a moment; for what must be answered at once or not at all.
+    pub(crate) fn is_told(&mut self) -> bool {
+        self.stream.get_ref().set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        let is_told = self.stream.fill_buf().is_ok_and(|bytes| !bytes.is_empty());
+        self.stream.get_ref().set_read_timeout(Some(SOON)).unwrap();
+        is_told
+    }
+
     /// All that still comes, or an error.
     pub(crate) fn read_to_end(&mut self, into: &mut Vec<u8>) -> std::io::Result<usize> {
         self.stream.read_to_end(into)

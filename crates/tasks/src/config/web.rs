@@ -46,7 +46,7 @@ pub(super) const WEB_SETTINGS: &[Setting] = &[
     ),
     web("web.origins", Hosts, "", "Hosts whose pages may use the door from a browser."),
     web("web.workers", Count(1, 64), "auto", "How many threads serve connections.")
-        .or("auto", "one for each processor, 2 at most"),
+        .or("auto", "one for two processors, 1 to 4"),
     web("web.in_flight_max", Count(1, 65_536), "64", "How many requests are worked on at once."),
     web(
         "web.queue_capacity",
@@ -142,7 +142,7 @@ pub struct WebSettings {
     pub hosts: Vec<String>,
     /// Hosts whose pages may use the door from a browser.
     pub origins: Vec<String>,
-    /// How many threads serve connections; without, one for each processor and 2 at most.
+    /// How many threads serve connections; without, one for two processors, 1 to 4.
     pub workers: Option<usize>,
     /// How many requests are worked on at once.
     pub in_flight_max: usize,
