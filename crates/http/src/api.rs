@@ -44,7 +44,8 @@ use hyper::body::{Body, Incoming};
 use hyper::header::{ALLOW, CONNECTION, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
-use limit::{Held, Limit};
+pub(crate) use limit::Held;
+use limit::Limit;
 use millpond_tasks::ServiceHandle;
 use millpond_tasks::config::WebSettings;
 use problem::{Fault, Problem};
@@ -58,6 +59,9 @@ use tokens::Tokens;
 /// The environment variable with a token, for those who have no file for it.
 const TOKEN_VARIABLE: &str = "MILLPOND_TOKEN";
 
+/// From which size on an answer counts among the large ones.
+const LARGE_BYTES: usize = 64 << 10;
+
 /// What every request may use.
 pub(crate) struct Api {
     pub(crate) service: ServiceHandle,
@@ -69,6 +73,8 @@ pub(crate) struct Api {
     pub(crate) streams: Limit,
     /// Bytes of bodies that are being read.
     pub(crate) bodies: Limit,
+    /// Bytes of large answers that are not written yet.
+    pub(crate) answers: Limit,
     tokens: Tokens,
     request_ids: RequestIds,
     openapi: OnceLock<Bytes>,
@@ -91,6 +97,7 @@ impl Api {
             waiting: Limit::new(settings.waiting_max),
             streams: Limit::new(settings.streams_max),
             bodies: Limit::new(usize::try_from(settings.bodies_bytes_max).unwrap_or(usize::MAX)),
+            answers: Limit::new(usize::try_from(settings.answers_bytes_max).unwrap_or(usize::MAX)),
             tokens,
             request_ids: RequestIds::new(),
             openapi: OnceLock::new(),
@@ -179,6 +186,24 @@ impl Later {
     }
 }
 
+/// A large answer may lie unread for long, so all of them together have a limit.
+fn count_large(api: &Api, answer: Answer) -> Answered {
+    let (head, body) = answer.into_parts();
+    let body = match body {
+        Reply::Whole(bytes) if bytes.len() > LARGE_BYTES => match api.answers.take(bytes.len()) {
+            Some(held) => Reply::Large { bytes, _held: held },
+            None => {
+                let advice = "come again, or raise web.answers_bytes_max";
+                let detail =
+                    format!("answers that others have not read take as much memory as they may; {advice}");
+                return Err(Problem::new(Fault::AnswersFull, detail));
+            }
+        },
+        other => other,
+    };
+    Ok(Response::from_parts(head, body))
+}
+
 /// Finishes the answer of a route, and counts it.
 fn finish_ask(
     api: &Api,
@@ -187,6 +212,7 @@ fn finish_ask(
     origin: Option<HeaderValue>,
     request_id: HeaderValue,
 ) -> Answer {
+    let answered = answered.and_then(|answer| count_large(api, answer));
     let answer = finish(answered, &ask.head, ask.is_read, origin, request_id);
     api.door.meter.record(Some(ask.route.number()), answer.status().as_u16(), ask.visit.began.elapsed());
     answer

@@ -31,6 +31,9 @@ use std::time::Instant;
 /// What hyper has room for without being told. Being told costs it a list of that length for each request.
 const HEADERS_MAX_USUAL: usize = 100;
 
+/// How much hyper keeps of an answer before it waits for the client. The rest is counted where it lies.
+const BUFFER_BYTES: usize = 64 << 10;
+
 /// How a connection ended.
 enum Ending {
     /// All was said.
@@ -51,6 +54,7 @@ pub(crate) async fn serve(api: Arc<Api>, arrival: Arrival) {
     let settings = &api.settings;
     let mut builder = http1::Builder::new();
     builder.max_header_size(settings.head_bytes_max).writev(false);
+    builder.max_buf_size(settings.head_bytes_max.max(BUFFER_BYTES));
     if settings.headers_max != HEADERS_MAX_USUAL {
         builder.max_headers(settings.headers_max);
     }

@@ -143,10 +143,10 @@ impl<T> Line<T> {
             return Entered::Now(who);
         }
         let is_full = |state: &State| state.seated + self.waiting.len() >= self.settings.capacity;
-        if !is_seated && is_full(&state) && !(self.forget_gone(&mut state) && !is_full(&state)) {
-            return Entered::Full(who);
+        if !is_seated && is_full(&state) {
+            self.forget_gone(&mut state);
         }
-        if state.is_closed {
+        if state.is_closed || (!is_seated && is_full(&state)) {
             return Entered::Full(who);
         }
         match self.waiting.try_enqueue(Waiting { since: Instant::now(), who }) {

@@ -175,7 +175,7 @@ mod tests {
     fn body(response: &Response<Reply>) -> &Bytes {
         match response.body() {
             Reply::Whole(bytes) => bytes,
-            Reply::Stream(_) => panic!("assets are whole"),
+            Reply::Large { .. } | Reply::Stream(_) => panic!("assets are whole"),
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Nearly every answer is whole, so it is kept without a box; streams are rare and long.
 
+use crate::api::Held;
 use crate::clients::Client;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
@@ -10,6 +11,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+/// How much of a large answer is handed over at once.
+const PIECE_BYTES: usize = 64 << 10;
+
 /// A body made while it is sent.
 pub(crate) type StreamBody = Pin<Box<dyn Body<Data = Bytes, Error = Infallible> + Send>>;
 
@@ -17,6 +21,8 @@ pub(crate) type StreamBody = Pin<Box<dyn Body<Data = Bytes, Error = Infallible> 
 pub(crate) enum Reply {
     /// All of it.
     Whole(Bytes),
+    /// All of it, and so much that it is counted until it is written.
+    Large { bytes: Bytes, _held: Held },
     /// Piece by piece.
     Stream(StreamBody),
 }
@@ -30,22 +36,28 @@ impl Body for Reply {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match &mut *self {
-            Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Self::Whole(bytes) | Self::Large { bytes, .. } if bytes.is_empty() => Poll::Ready(None),
             Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            // In pieces, so that hyper asks for the next one when it has written some: what it has not asked for yet
+            // is counted, and it takes no second copy of it all.
+            Self::Large { bytes, .. } => {
+                let piece = bytes.split_to(bytes.len().min(PIECE_BYTES));
+                Poll::Ready(Some(Ok(Frame::data(piece))))
+            }
             Self::Stream(stream) => stream.as_mut().poll_frame(context),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Whole(bytes) => bytes.is_empty(),
+            Self::Whole(bytes) | Self::Large { bytes, .. } => bytes.is_empty(),
             Self::Stream(stream) => stream.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Whole(bytes) | Self::Large { bytes, .. } => SizeHint::with_exact(bytes.len() as u64),
             Self::Stream(stream) => stream.size_hint(),
         }
     }

@@ -49,7 +49,11 @@ impl Exporter {
         let Some(endpoint) = &settings.endpoint else { return Ok(None) };
         let waiting = Ring::with_capacity(settings.queue_max).map_err(io::Error::other)?;
         let traces = Arc::new(Traces {
-            settings: settings.clone(),
+            // A batch that the queue cannot hold would never be full.
+            settings: TraceSettings {
+                batch_max: settings.batch_max.min(settings.queue_max.div_ceil(2)),
+                ..settings.clone()
+            },
             ids: Ids::default(),
             waiting,
             thread: OnceLock::new(),

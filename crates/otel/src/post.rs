@@ -49,8 +49,9 @@ impl Post {
 
     /// Sends a request, and waits for the answer.
     pub(crate) fn send(&self, request: &[u8]) -> Posted {
-        let url = &self.url;
-        let sent = self.agent.post(url).header(CONTENT_TYPE, "application/x-protobuf").send(request);
+        // What stands behind a question mark may be a secret, and these words go to the log.
+        let url = self.url.split('?').next().unwrap_or_default();
+        let sent = self.agent.post(&self.url).header(CONTENT_TYPE, "application/x-protobuf").send(request);
         let mut answer = match sent {
             Ok(answer) => answer,
             Err(error) => return Posted::NotNow { pause: None, words: format!("{url}: {error}") },
@@ -74,11 +75,13 @@ impl Post {
 /// The address that spans are posted to.
 fn url(endpoint: &str) -> String {
     let after_scheme = endpoint.find("://").map_or(0, |place| place + 3);
-    match endpoint[after_scheme..].find('/') {
+    let (endpoint, query) = endpoint.split_at(endpoint.find('?').unwrap_or(endpoint.len()));
+    let place = match endpoint[after_scheme..].find('/') {
         None => format!("{endpoint}{TRACES_PATH}"),
         Some(_) if endpoint[after_scheme..].trim_end_matches('/').contains('/') => endpoint.to_owned(),
         Some(_) => format!("{}{TRACES_PATH}", endpoint.trim_end_matches('/')),
-    }
+    };
+    place + query
 }
 
 /// A collector may take a part only. An answer that is not understood was at least no refusal.

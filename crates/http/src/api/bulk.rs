@@ -337,9 +337,10 @@ impl Bulk {
                 Some(Pending { what: What::Task(task, _), .. }) => task.is_ended(),
                 next => next.is_some(),
             };
-            let Some(Pending { line, what, is_forgotten }) = self.window.pop_front_if(|_| is_next) else {
+            if !is_next {
                 return false;
-            };
+            }
+            let Some(Pending { line, what, is_forgotten }) = self.window.pop_front() else { return false };
             let task = match what {
                 What::Task(task, _) => Ok(task),
                 What::Ended(id) => self.api.service.get(&id).map_err(|failure| (failure, Some(id))),

@@ -66,6 +66,7 @@ faults! {
     UnsupportedMediaType = "unsupported-media-type", 415, "The body is of a kind that is not read here.";
     HostNotAllowed = "host-not-allowed", 421, "The door is not known under this host name.";
     BodiesFull = "bodies-full", 503, "Other requests' bodies take all the memory there is for bodies.";
+    AnswersFull = "answers-full", 503, "Answers that others have not read take all the memory there is for answers.";
     TooManyWaiting = "too-many-waiting", 503, "As many requests wait as may.";
     RequestTimeout = "request-timeout", 504, "The request took as long as a request may; its task goes on.";
 }

@@ -3,7 +3,7 @@
 //! What matters is that each is answered, in order, and that a full daemon holds a bulk back.
 
 use crate::http::Connection;
-use crate::start::{Daemon, HOLD, JSON, raw, until};
+use crate::start::{Daemon, ECHO, HOLD, JSON, raw, until};
 use serde_json::{Value, json};
 
 const LINES: &str = "Content-Type: application/x-ndjson";
@@ -177,4 +177,25 @@ fn a_bulk_that_waits_is_told_that_the_daemon_goes_and_loses_nothing() {
     let task = service.get(&millpond_tasks::TaskId::Assigned(1)).expect("its outcome is kept");
     assert_eq!(task.wait(crate::http::SOON).unwrap().result().unwrap().get(), "\"late\"");
     closing.join().unwrap();
+}
+
+#[test]
+fn a_bulk_that_waits_keeps_what_a_key_may_ask_for_again() {
+    let daemon = Daemon::start();
+    let line = r#"{"handler":"echo","args":{"n":1},"idempotency_key":"bulk-1"}"#;
+    for _ in 0..2 {
+        let answer =
+            daemon.ask("POST /v1/bulk?until=ended", &["Content-Type: application/x-ndjson"], Some(line));
+        assert!(answer.text().contains(r#""result":{"n":1}"#), "{}", answer.text());
+    }
+}
+
+#[test]
+fn a_bulk_that_waits_keeps_nothing_once_it_is_told() {
+    let daemon = Daemon::start();
+    let lines = format!("{ECHO}\n").repeat(100);
+    let answer =
+        daemon.ask("POST /v1/bulk?until=ended", &["Content-Type: application/x-ndjson"], Some(&lines));
+    assert_eq!(answer.text().lines().count(), 100);
+    until("nothing is kept", || daemon.service.handle().stats().results.kept == 0);
 }

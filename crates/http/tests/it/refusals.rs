@@ -3,7 +3,7 @@
 //! Strangers send everything, so every kind of mistake is sent here once.
 
 use crate::http::Answer;
-use crate::start::{Daemon, ECHO, HOLD, JSON};
+use crate::start::{Daemon, ECHO, HOLD, JSON, until};
 use serde_json::json;
 
 fn refusal(answer: &Answer, status: u16, code: &str, words: &str) {
@@ -244,4 +244,25 @@ fn a_body_where_none_is_expected_is_passed_over() {
     connection.ask("GET /healthz", &["Content-Length: 1000000000"], None);
     connection.send("x".repeat(100_000));
     assert_eq!(connection.answer().header("connection"), Some("close"), "so much is not passed over");
+}
+
+#[test]
+fn answers_that_nobody_reads_have_a_limit_together() {
+    let daemon = Daemon::with(|web, _| web.answers_bytes_max = 3 << 20);
+    let text = "x".repeat(200_000);
+    let task = daemon.submit(&format!(r#"{{"handler":"echo","args":{{"x":"{text}"}}}}"#));
+    until("it ends", || daemon.get(&task).status == 200 && daemon.get(&task).json()["stage"] == "ended");
+    // Each takes about 400 kB of the 3 MiB, most of which lies with the daemon while nobody reads.
+    let deaf: Vec<_> = (0..40)
+        .map(|_| {
+            let mut connection = daemon.connect();
+            connection.send(format!("GET {task} HTTP/1.1\r\nHost: localhost\r\n\r\n").repeat(30));
+            connection
+        })
+        .collect();
+    until("there is no room", || daemon.get(&task).status == 503);
+    refusal(&daemon.get(&task), 503, "answers-full", "web.answers_bytes_max");
+    assert_eq!(daemon.get("/v1/tasks").status, 200, "small answers are not held up");
+    drop(deaf);
+    until("there is room again", || daemon.get(&task).status == 200);
 }

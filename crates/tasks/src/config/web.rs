@@ -91,6 +91,12 @@ pub(super) const WEB_SETTINGS: &[Setting] = &[
         "64 MiB",
         "How much memory bodies may take together.",
     ),
+    web(
+        "web.answers_bytes_max",
+        Bytes(64 << 10, 1 << 40),
+        "256 MiB",
+        "How much memory large answers may take together until they are read.",
+    ),
     web("web.body_timeout", MINUTES, "30s", "How long a body may take."),
     web(
         "web.write_timeout",
@@ -170,6 +176,8 @@ pub struct WebSettings {
     pub body_bytes_max: usize,
     /// How much memory bodies may take together.
     pub bodies_bytes_max: u64,
+    /// How much memory large answers may take together.
+    pub answers_bytes_max: u64,
     /// How long a body may take.
     pub body_timeout: Duration,
     /// How long an answer may lie unread.
@@ -221,6 +229,7 @@ impl Loaded {
             idle_timeout: self.duration("web.idle_timeout"),
             body_bytes_max: self.count("web.body_bytes_max"),
             bodies_bytes_max: self.count("web.bodies_bytes_max") as u64,
+            answers_bytes_max: self.count("web.answers_bytes_max") as u64,
             body_timeout: self.duration("web.body_timeout"),
             write_timeout: self.duration("web.write_timeout"),
             request_timeout: self.duration("web.request_timeout"),
