@@ -140,14 +140,14 @@ fn all_bodies_together_have_a_limit() {
     let body = format!("{ECHO}{}", " ".repeat(length - ECHO.len()));
     first.send(&body[1..]);
     let refused = || daemon.post("/v1/tasks", &body).status == 503;
-    crate::start::until("the first body is counted", refused);
+    until("the first body is counted", refused);
     let answer = daemon.post("/v1/tasks", &body);
     refusal(&answer, 503, "bodies-full", "web.bodies_bytes_max");
     assert_eq!(answer.header("retry-after"), Some("1"));
     assert_eq!(daemon.post("/v1/tasks", ECHO).status, 202, "a small one has room");
     first.send(" ");
     assert_eq!(first.answer().status, 400, "what was sent is complete now, though it is no request");
-    crate::start::until("the room comes back", || !refused());
+    until("the room comes back", || !refused());
     // Who promises a lot and sends nothing keeps out nobody.
     let mut liars: Vec<_> = (0..10).map(|_| daemon.connect()).collect();
     for liar in &mut liars {
