@@ -102,7 +102,7 @@ pub(crate) struct Figures {
     pub(crate) broken: AtomicU64,
     /// Answers that ended in a panic of ours.
     pub(crate) panics: AtomicU64,
-    /// Refused clients that are still given time to read why.
+    /// Clients that are still given time to read their last answer: refused ones, and those that may still send.
     pub(crate) lingering: AtomicUsize,
     /// Health checks that are served although there is no place.
     pub(crate) reserved: AtomicUsize,

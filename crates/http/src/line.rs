@@ -5,8 +5,9 @@
 //! new or was kept open. The line is a [`Gate`].
 //!
 //! A connection that is new has said nothing yet. Until it does, it holds a *seat*, so that no more are let in
-//! than can wait; a seat ends with the first read, which brings a request or shows that there is none. So
-//! whoever connects and says nothing takes nothing from others.
+//! than can be served or wait; a seat ends with the first read, which brings a request or shows that there is
+//! none. So whoever connects and says nothing takes nothing from others. Requests on kept connections may still
+//! take a place before those who sit.
 //!
 //! ```text
 //!  sit ──► seat ──┬─ no request yet ─► stand

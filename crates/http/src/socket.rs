@@ -1,7 +1,7 @@
 //! A connection as the system gives it: over TCP or over a Unix socket, never blocking.
 //!
-//! The accept side reads and writes it directly; a worker hands it to tokio only when it has to wait for it
-//! (`wire.rs`).
+//! The front reads and writes it directly, and so does a worker, which hands it to tokio only when it has to wait
+//! for it (`wire.rs`).
 
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use std::io;

@@ -11,12 +11,17 @@ use super::submit::{parse, take_in, traceparent};
 use super::view::TaskView;
 use hyper::StatusCode;
 use millpond_tasks::{ErrorCode, Position, TaskFailure};
+use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+use std::fmt;
 use std::io::Write as _;
 use std::sync::Arc;
 
 /// About how much JSON one accepted task takes.
 const AROUND_A_TASK: usize = 256;
+
+/// After how many tasks others of the same worker get their turn.
+const TASKS_PER_TURN: usize = 64;
 
 /// `POST /v1/batch`.
 pub(super) async fn batch(api: &Arc<Api>, ask: &mut Ask) -> Answered {
@@ -29,6 +34,9 @@ pub(super) async fn batch(api: &Arc<Api>, ask: &mut Ask) -> Answered {
     for (at, text) in requests.iter().enumerate() {
         if at > 0 {
             out.push(b',');
+        }
+        if at % TASKS_PER_TURN == TASKS_PER_TURN - 1 {
+            tokio::task::yield_now().await;
         }
         let accepted = parse(api, text.get().as_bytes()).and_then(|mut request| {
             request.traceparent = request.traceparent.take().or_else(|| trace.clone());
@@ -57,17 +65,49 @@ fn requests(body: &[u8], batch_max: usize) -> Result<Vec<&RawValue>, Box<Problem
         let failure = TaskFailure { code: ErrorCode::InvalidRequest, message, at };
         Problem::of_failure(failure, None)
     };
-    let requests: Vec<&RawValue> = serde_json::from_slice(body).map_err(|error| {
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let read = AtMost(batch_max).deserialize(&mut reader).and_then(|read| reader.end().map(|()| read));
+    let (requests, count) = read.map_err(|error| {
         let text = error.to_string();
         let words = text.split(" at line ").next().unwrap_or(&text);
         let at = Position { line: error.line() as u64, column: error.column() as u64 };
         invalid(format!("expected a JSON array of requests: {words}"), Some(at))
     })?;
-    if (1..=batch_max).contains(&requests.len()) {
+    if (1..=batch_max).contains(&count) {
         return Ok(requests);
     }
-    let advice = if requests.is_empty() { "" } else { "; use /v1/bulk for more" };
-    Err(invalid(format!("expected 1 to {batch_max} requests, got {}{advice}", requests.len()), None))
+    let advice = if count == 0 { "" } else { "; use /v1/bulk for more" };
+    Err(invalid(format!("expected 1 to {batch_max} requests, got {count}{advice}"), None))
+}
+
+/// Reads an array: so many of its elements at most, and how many there are.
+struct AtMost(usize);
+
+impl<'de> DeserializeSeed<'de> for AtMost {
+    type Value = (Vec<&'de RawValue>, usize);
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for AtMost {
+    type Value = (Vec<&'de RawValue>, usize);
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a sequence")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Self::Value, A::Error> {
+        let (mut some, mut count) = (Vec::new(), 0);
+        while let Some(element) = elements.next_element()? {
+            count += 1;
+            if count <= self.0 {
+                some.push(element);
+            }
+        }
+        Ok((some, count))
+    }
 }
 
 #[cfg(test)]
