@@ -150,7 +150,7 @@ structure! {
         LIFE: U32 @ 0x40, "0 blank, 1 building, 2 ready, 3 closed, 4 poisoned";
         REAPER: U32 @ 0x44, "tag 31-16, +1 by every take; attach index + 1 of the peer that sweeps 15-0, 0 for none";
         SWEPT: U64 @ 0x48, "time of the last sweep, the reaper's clock";
-        NEXT_TASK: U64 @ 0x50, "task ids given out so far";
+        NEXT_TASK: U64 @ 0x80, "task ids given out so far; on a line of its own, since everybody looks at life";
     }
 }
 
@@ -187,11 +187,11 @@ structure! {
         METHOD: U32 @ 0x14, "method id";
         ENQUEUED: U64 @ 0x18, "time of submission, monotonic nanoseconds";
         DEADLINE: U64 @ 0x20, "latest start, 0 for none";
-        REFERENCES: U32 @ 0x28, "reserved for references, 1 while taken";
+        RESULT_BYTES: U32 @ 0x28, "result length";
         PAYLOAD_BYTES: U32 @ 0x2C, "payload length";
         STATUS: U32 @ 0x30, "status code of the finished task";
         COMPLETION: U32 @ 0x34, "wait word: lane 7-0, bit 8 somebody may sleep on it, submitter 31-16 (0 nobody)";
-        RESULT_BYTES: U32 @ 0x38, "result length";
+        ATTACHMENT: U64 @ 0x38, "attachment, carried and not interpreted, 0 for none";
     }
 }
 

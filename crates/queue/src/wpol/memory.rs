@@ -148,6 +148,35 @@ mod make {
             unsafe { AtomicU64::from_ptr(word.as_ptr().cast()) }
         }
 
+        /// The double words of a run, looked up at once. Panics as `u64_at` does.
+        #[inline]
+        pub(super) fn doubles(&self, offset: usize, count: usize) -> impl Iterator<Item = &AtomicU64> {
+            assert!(
+                offset.is_multiple_of(8) && offset <= self.len && count <= (self.len - offset) / 8,
+                "words out of region"
+            );
+            // SAFETY: the assertion keeps the offset inside the `len` bytes that `base` is good for.
+            let first = unsafe { self.base.add(offset) };
+            // SAFETY: `count` double words from here on are inside the memory, aligned as in `u64_at`, alive as
+            // long as `self`, and touched by atomics only.
+            unsafe { core::slice::from_raw_parts(first.as_ptr().cast::<AtomicU64>(), count) }.iter()
+        }
+
+        /// Asks for the line at `offset` ahead of a change of it, so that it is on its way from another processor
+        /// while this one goes on. A hint: nothing is read or written, and an offset out of range means nothing.
+        #[inline]
+        pub(crate) fn expect_change(&self, offset: usize) {
+            let line = self.base.as_ptr().wrapping_add(offset);
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            // SAFETY: the instruction is a hint that changes neither registers nor memory and never faults, whatever
+            // the address.
+            unsafe {
+                core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
+            }
+            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+            let _ = line;
+        }
+
         /// Clears whole double words, where nobody else looks yet.
         pub(crate) fn zero(&self, from: usize, to: usize) {
             for offset in (from..to).step_by(8) {
@@ -232,6 +261,14 @@ mod make {
             self.doubles.get(&offset).expect("a double word that the layout tables name")
         }
 
+        pub(super) fn doubles(&self, offset: usize, count: usize) -> impl Iterator<Item = &AtomicU64> {
+            (0..count).map(move |index| self.u64_at(offset + 8 * index))
+        }
+
+        pub(crate) fn expect_change(&self, _offset: usize) {
+            // A hint, and no step of a protocol.
+        }
+
         pub(crate) fn zero(&self, _from: usize, _to: usize) {
             // A model region is born zeroed and used once.
         }
@@ -243,20 +280,32 @@ mod make {
 }
 
 impl Memory {
-    /// Copies `bytes` in, word by word; the last word is filled up with zeros.
-    pub(crate) fn copy_in(&self, offset: usize, bytes: &[u8]) {
-        for (index, chunk) in bytes.chunks(8).enumerate() {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.u64_at(offset + 8 * index).store(u64::from_le_bytes(word), Ordering::Relaxed);
+    /// Copies `bytes` in, word by word; the last word is filled up with zeros. Panics outside the memory, and at an
+    /// offset that is not a multiple of 8.
+    pub fn copy_in(&self, offset: usize, bytes: &[u8]) {
+        let mut words = self.doubles(offset, bytes.len().div_ceil(8));
+        let (whole, rest) = bytes.as_chunks::<8>();
+        for (chunk, word) in whole.iter().zip(words.by_ref()) {
+            word.store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
+        }
+        if let Some(word) = words.next() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            word.store(u64::from_le_bytes(last), Ordering::Relaxed);
         }
     }
 
     /// Copies out as many bytes as `bytes` holds. A peer may change them meanwhile; the copy is the caller's own.
-    pub(crate) fn copy_out(&self, offset: usize, bytes: &mut [u8]) {
-        for (index, chunk) in bytes.chunks_mut(8).enumerate() {
-            let word = self.u64_at(offset + 8 * index).load(Ordering::Relaxed).to_le_bytes();
-            chunk.copy_from_slice(&word[..chunk.len()]);
+    /// Panics as `copy_in` does.
+    pub fn copy_out(&self, offset: usize, bytes: &mut [u8]) {
+        let mut words = self.doubles(offset, bytes.len().div_ceil(8));
+        let (whole, rest) = bytes.as_chunks_mut::<8>();
+        for (chunk, word) in whole.iter_mut().zip(words.by_ref()) {
+            *chunk = word.load(Ordering::Relaxed).to_le_bytes();
+        }
+        if let Some(word) = words.next() {
+            let last = word.load(Ordering::Relaxed).to_le_bytes();
+            rest.copy_from_slice(&last[..rest.len()]);
         }
     }
 }

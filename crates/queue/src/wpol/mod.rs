@@ -38,6 +38,7 @@ pub mod v1;
 mod v1_ring;
 mod v1_slots;
 pub mod v2;
+mod v2_batch;
 mod v2_geometry;
 mod v2_peer;
 mod v2_reaper;
@@ -59,6 +60,8 @@ mod v1_model;
 mod v1_ring_model;
 #[cfg(all(test, any(loom, shuttle)))]
 mod v1_slots_model;
+#[cfg(all(test, any(loom, shuttle)))]
+mod v2_batch_model;
 #[cfg(all(test, any(loom, shuttle)))]
 mod v2_reaper_model;
 #[cfg(all(test, any(loom, shuttle)))]

@@ -167,6 +167,8 @@ owner        attach index + 1 in ALLOC and RUNNING, otherwise 0
 
 The payload starts at +0x40 of its slot, the result behind it at the next multiple of 8, so that a worker
 killed while it writes the result leaves the payload whole. Together they take at most stride - 64 bytes.
+The attachment at +0x38 is a word of the submitter's that nobody here reads: where a payload lies that is too
+long for a slot, say. Whoever follows it checks it as it would any word that another may write.
 ";
 
 const VERSION_2_PROTOCOL: &str = "
@@ -194,6 +196,9 @@ Rings carry hints. What a slot is, its state word says, and every change of it i
 | cancel | QUEUED -> CANCELLED; the hint stays behind and means nothing | |
 | release | a final state -> FREE | push to ring 0 |
 | sweep | ALLOC of the dead -> FREE; RUNNING of the dead -> FAILED, or QUEUED with attempts + 1 | push the hint |
+
+In a batch of up to 32 tasks each takes these steps by itself. Free slots may be popped and, at the end, pushed
+together, so a killed peer may leave up to 32 slots free or queued and listed nowhere, for a sweep to list.
 
 A sweep also takes dead submitters out of their tasks' completion words, frees finished tasks nobody waits
 for, and pushes again the hint of a FREE or QUEUED slot that no ring lists and whose state word has not

@@ -11,6 +11,7 @@
 //! | `v2_wait.rs` | how does a peer sleep until there is something? |
 //! | `v2_region.rs`, `v2_record.rs` | who may build, open, close, attach? |
 //! | `v2_peer.rs`, `v2_task.rs`, `v2_ticket.rs` | how is a task submitted, run, fetched? |
+//! | `v2_batch.rs` | how are many at once? |
 //! | `v2_reaper.rs` | what happens to what the dead held? |
 
 pub use super::error::{FinishError, StartError, SubmitError, SweepError, TicketError};

@@ -22,7 +22,6 @@ use super::v2_wait::Side;
 use crate::edge::left_out;
 use crate::sync::Ordering::Relaxed;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::cell::Cell;
 
 /// A task on its way in.
@@ -40,6 +39,8 @@ pub struct Submission<'a> {
     pub enqueued: u64,
     /// Task id; 0 draws the next one from the region.
     pub task: u64,
+    /// Carried along, not interpreted: where a payload lies that does not fit a slot, say. Zero is nothing.
+    pub attachment: u64,
     /// Nobody will ask for the outcome: the slot is freed as soon as the task ends.
     pub detached: bool,
     /// Copied into the slot.
@@ -61,9 +62,6 @@ pub struct Peer {
     /// Takes so far; which lane comes first is read off its bits.
     tick: Cell<u32>,
 }
-
-/// A batch is worked off in pieces of this size, so that a killed peer holds few slots.
-const PIECE: usize = 32;
 
 impl Peer {
     pub(super) fn new(shared: Arc<Shared>, index: u32, live: Claim) -> Self {
@@ -128,91 +126,8 @@ impl Peer {
             }
         }
         shared.notify(&shared.geometry.first_lane(), Side::Items, 1);
+        shared.expect_next_free();
         Ok(Ticket { slot: index, generation: queued.generation })
-    }
-
-    /// Puts many tasks in, in order, until something is refused. Says how many went in, which are the first so many,
-    /// and adds their tickets in the same order; refuses only if none went in.
-    pub fn submit_batch(
-        &self,
-        submissions: &[Submission<'_>],
-        tickets: &mut Vec<Ticket>,
-    ) -> Result<usize, SubmitError> {
-        let mut done = 0;
-        for run in submissions.chunk_by(|one, next| one.lane == next.lane) {
-            for piece in run.chunks(PIECE) {
-                match self.submit_piece(piece, tickets) {
-                    Ok(count) if count == piece.len() => done += count,
-                    Ok(count) => return Ok(done + count),
-                    Err(refusal) if done == 0 => return Err(refusal),
-                    Err(_) => return Ok(done),
-                }
-            }
-        }
-        Ok(done)
-    }
-
-    /// At most `PIECE` tasks of one lane.
-    fn submit_piece(
-        &self,
-        piece: &[Submission<'_>],
-        tickets: &mut Vec<Ticket>,
-    ) -> Result<usize, SubmitError> {
-        let shared = &*self.shared;
-        let Some(first) = piece.first() else { return Ok(0) };
-        let lane = shared.check(first)?;
-        let (taken, refusal) = self.fill_piece(piece);
-        // Each becomes QUEUED right before its push. So at most one is queued and unlisted when the lane is full,
-        // and no later one can be found by a sweep and run while an earlier one is refused.
-        let mut queued = 0;
-        if left_out("WPOL2_QUEUE_ONE_BY_ONE") {
-            queued = taken.len();
-            for (_, base, word) in &taken {
-                shared.change(*base, *word, word.becomes(State::Queued, 0), &WPOL2_QUEUE);
-            }
-        }
-        let (pushed, stopped) = lane.push_batch(&shared.memory, taken.len(), |at| {
-            let (index, base, word) = taken[at];
-            if at == queued {
-                // WPOL2_QUEUE, submitter's end, as in `submit`.
-                shared.change(base, word, word.becomes(State::Queued, 0), &WPOL2_QUEUE).then_some(())?;
-                queued += 1;
-            }
-            Some(index)
-        });
-        let refusal = stopped.map(|why| shared.refusal(why)).or(refusal);
-        let mut done = pushed;
-        for (at, (index, base, word)) in taken.iter().enumerate().skip(pushed) {
-            let last = if at < queued { word.becomes(State::Queued, 0) } else { *word };
-            let is_back = shared.give_free(*index, *base, last);
-            // A queued one that cannot be taken back was announced by a sweep meanwhile: it is out.
-            done += usize::from(at < queued && !is_back);
-        }
-        tickets.extend(
-            taken[..done].iter().map(|(index, _, word)| Ticket { slot: *index, generation: word.generation }),
-        );
-        if done > 0 {
-            shared.notify(&shared.geometry.first_lane(), Side::Items, done as u32);
-        }
-        match refusal {
-            Some(refusal) if done == 0 => Err(refusal),
-            _ => Ok(done),
-        }
-    }
-
-    /// Takes a slot for each and fills it, until something is refused.
-    fn fill_piece(&self, piece: &[Submission<'_>]) -> (Vec<(u32, usize, Word)>, Option<SubmitError>) {
-        let mut taken = Vec::with_capacity(piece.len());
-        for submission in piece {
-            match self.shared.check(submission).and_then(|_| self.shared.allocate(self.owner())) {
-                Ok(slot) => {
-                    self.shared.fill(slot.1, submission, self.owner());
-                    taken.push(slot);
-                }
-                Err(refusal) => return (taken, Some(refusal)),
-            }
-        }
-        (taken, None)
     }
 
     /// Takes a task to run. `now` is compared with deadlines; tasks that are too late end as expired.
@@ -223,23 +138,8 @@ impl Peer {
         found.ok_or(StartError::Empty)
     }
 
-    /// Takes up to `count` tasks of one lane to run, but no more than 32 at a time, and says how many.
-    pub fn start_batch<'p>(
-        &'p self,
-        now: u64,
-        count: usize,
-        tasks: &mut Vec<Running<'p>>,
-    ) -> Result<usize, StartError> {
-        if count == 0 {
-            return Ok(0);
-        }
-        let before = tasks.len();
-        self.start_some(now, &mut [0; PIECE][..count.min(PIECE)], |running| tasks.push(running))?;
-        Ok(tasks.len() - before)
-    }
-
     /// Fills `indices` from the first lane that has something, and passes on what can be started.
-    fn start_some<'p>(
+    pub(super) fn start_some<'p>(
         &'p self,
         now: u64,
         indices: &mut [u32],
@@ -265,12 +165,14 @@ impl Peer {
                     Err(_) => break,
                 };
                 shared.notify(&ring, Side::Space, count as u32);
+                indices[..count].iter().for_each(|index| shared.expect_slot(*index, 0));
                 let mut started = 0;
-                for index in &indices[..count] {
-                    let base = shared.geometry.slot(*index);
+                let mut left = Left { shared, ring: &ring, indices: &indices[..count] };
+                while let Some(index) = left.next() {
+                    let base = shared.geometry.slot(index);
                     let base = base.ok_or_else(|| shared.broken(StartError::Poisoned))?;
-                    if let Some(word) = shared.take_queued(*index, base, self.owner(), now) {
-                        take(Running::new(self, *index, base, word));
+                    if let Some(word) = shared.take_queued(index, base, self.owner(), now) {
+                        take(Running::new(self, index, base, word));
                         started += 1;
                     }
                 }
@@ -323,6 +225,33 @@ impl Peer {
     }
 }
 
+/// Hints taken out of a lane and not yet looked at. They go back if whoever takes the tasks panics.
+struct Left<'a> {
+    shared: &'a Shared,
+    ring: &'a Ring,
+    indices: &'a [u32],
+}
+
+impl Left<'_> {
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        let (first, rest) = self.indices.split_first()?;
+        self.indices = rest;
+        Some(*first)
+    }
+}
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        for index in self.indices {
+            // One for which there is no room any more is found by a sweep.
+            if self.ring.push(&self.shared.memory, *index).is_ok() {
+                self.shared.notify(&self.shared.geometry.first_lane(), Side::Items, 1);
+            }
+        }
+    }
+}
+
 impl Drop for Peer {
     fn drop(&mut self) {
         self.shared.bury(self.index, self.live);
@@ -337,7 +266,7 @@ impl Shared {
     }
 
     /// Whether the task could be taken at all, and the ring of its lane.
-    fn check(&self, submission: &Submission<'_>) -> Result<Ring, SubmitError> {
+    pub(super) fn check(&self, submission: &Submission<'_>) -> Result<Ring, SubmitError> {
         if !self.is_open() {
             return Err(if self.is_sound() { SubmitError::Closed } else { SubmitError::Poisoned });
         }
@@ -359,6 +288,7 @@ impl Shared {
                 Err(_) => return Err(SubmitError::NoSlot),
             };
             let base = self.geometry.slot(index).ok_or_else(|| self.broken(SubmitError::Poisoned))?;
+            self.expect_slot(index, 1);
             if let Some(taken) = self.take_free(base, me) {
                 return Ok((index, base, taken));
             }
@@ -369,7 +299,7 @@ impl Shared {
     }
 
     /// Writes a task into a slot of the caller's.
-    fn fill(&self, base: usize, submission: &Submission<'_>, me: u16) {
+    pub(super) fn fill(&self, base: usize, submission: &Submission<'_>, me: u16) {
         let task = match submission.task {
             0 => self.memory.u64_at(header::NEXT_TASK).fetch_add(1, Relaxed).wrapping_add(1),
             task => task,
@@ -382,16 +312,16 @@ impl Shared {
         set(slot::METHOD, submission.method);
         set_double(slot::ENQUEUED, submission.enqueued);
         set_double(slot::DEADLINE, submission.deadline);
-        set(slot::REFERENCES, 1);
+        set(slot::RESULT_BYTES, 0);
         set(slot::PAYLOAD_BYTES, submission.payload.len() as u32);
         set(slot::STATUS, 0);
         set(slot::COMPLETION, route(submission.lane, submitter));
-        set(slot::RESULT_BYTES, 0);
+        set_double(slot::ATTACHMENT, submission.attachment);
         self.memory.copy_in(base + slot::BYTES, submission.payload);
     }
 
     /// What a ring's refusal to take an index means to a submitter.
-    fn refusal(&self, why: RingError) -> SubmitError {
+    pub(super) fn refusal(&self, why: RingError) -> SubmitError {
         match why {
             RingError::Corrupt => self.broken(SubmitError::Poisoned),
             RingError::Contended => SubmitError::Contended,

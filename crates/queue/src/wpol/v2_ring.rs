@@ -218,6 +218,14 @@ impl Ring {
         if done == 0 && !into.is_empty() { Err(stopped.unwrap_or(RingError::Contended)) } else { Ok(done) }
     }
 
+    /// What a pop would take out, if nothing comes between.
+    #[inline]
+    pub(super) fn peek(&self, memory: &Memory) -> Option<u32> {
+        let head = memory.u64_at(self.control + control::HEAD).load(Relaxed);
+        let word = self.place(memory, head).load(Relaxed);
+        (self.ahead(word, head, 1) == 0).then_some(word as u32)
+    }
+
     /// Whether a pop would find something, or at least not find the ring empty.
     #[cfg_attr(not(any(feature = "std", loom, shuttle)), allow(dead_code))]
     pub(super) fn has_item(&self, memory: &Memory) -> bool {

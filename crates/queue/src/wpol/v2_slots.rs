@@ -45,8 +45,9 @@ pub(super) static WPOL2_FREE: Edge = Edge::new("WPOL2_FREE");
 pub(super) static WPOL2_COMPLETION: Edge = Edge::new("WPOL2_COMPLETION");
 
 /// What a slot is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
+    #[default]
     Free,
     Alloc,
     Queued,
@@ -65,7 +66,7 @@ impl State {
 }
 
 /// A state word taken apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) generation: u32,
     /// Attach index + 1 of who allocated (ALLOC) or runs (RUNNING) it; 0 in every other state.
@@ -172,13 +173,18 @@ impl Shared {
 
     /// Any state its caller has the last word on -> FREE, and lists the slot. False if it changed meanwhile.
     pub(super) fn give_free(&self, index: u32, base: usize, from: Word) -> bool {
-        let free = Word { generation: from.generation, owner: 0, attempts: 0, state: State::Free };
-        // WPOL2_FREE, giver's end: all use of the slot is over.
-        let freed = self.change(base, from, free, &WPOL2_FREE);
+        let freed = self.give_free_unlisted(base, from);
         if freed {
             self.list_free(index);
         }
         freed
+    }
+
+    /// As `give_free`, for a caller that lists several slots at once.
+    pub(super) fn give_free_unlisted(&self, base: usize, from: Word) -> bool {
+        let free = Word { generation: from.generation, owner: 0, attempts: 0, state: State::Free };
+        // WPOL2_FREE, giver's end: all use of the slot is over.
+        self.change(base, from, free, &WPOL2_FREE)
     }
 
     /// Hints that a slot is free. A ring too full of stale hints loses this one, and a sweep finds the slot.
@@ -186,6 +192,32 @@ impl Shared {
         let ring = self.geometry.free_ring();
         if ring.push(&self.memory, index).is_ok() {
             self.notify(&ring, Side::Items, 1);
+        }
+    }
+
+    /// As `list_free`, for many: the ring's hint moves once, and sleepers are told once.
+    pub(super) fn list_free_batch(&self, indices: &[u32]) {
+        let ring = self.geometry.free_ring();
+        let (listed, _) = ring.push_batch(&self.memory, indices.len(), |at| indices.get(at).copied());
+        if listed > 0 {
+            self.notify(&ring, Side::Items, listed as u32);
+        }
+    }
+
+    /// Asks for the first lines of a slot ahead of their use: the one with the state, and so many with payload.
+    #[inline]
+    pub(super) fn expect_slot(&self, index: u32, payload_lines: usize) {
+        let Some(base) = self.geometry.slot(index) else { return };
+        for line in 0..=payload_lines {
+            self.memory.expect_change(base + 64 * line);
+        }
+    }
+
+    /// Asks for the slot that the next submit will take, if nothing comes between.
+    #[inline]
+    pub(super) fn expect_next_free(&self) {
+        if let Some(index) = self.geometry.free_ring().peek(&self.memory) {
+            self.expect_slot(index, 1);
         }
     }
 

@@ -11,7 +11,6 @@ use crate::model::explore;
 use crate::sync::{Arc, thread};
 // Regions hold their memory by the plain make, whatever `sync.rs` says an `Arc` is.
 use alloc::sync::Arc as PlainArc;
-use alloc::vec::Vec;
 
 struct Fixture {
     region: Region,
@@ -250,39 +249,6 @@ fn a_sweep_beside_a_submit_starts_nothing_twice() {
         start(&worker).finish(0, &[]).unwrap();
         assert!(matches!(worker.start(0), Err(StartError::Empty)));
         client.release(ticket).unwrap();
-    });
-}
-
-/// A batch that the lane has no room for, while a sweep announces what looks lost and somebody runs it.
-#[test]
-fn a_refused_task_of_a_batch_is_never_followed_by_one_that_runs() {
-    // One switch is what it takes, and a sweep has too many steps to search them all in pairs.
-    explore(1, || {
-        let config = Config { lane_capacity: 1, ..config(3) };
-        let region = Region::create(model_memory(config), config).unwrap();
-        let [client, worker] = [(); 2].map(|()| region.attach(Identity::default()).unwrap());
-        let detached = Submission { detached: true, ..Submission::default() };
-        let _ticket = client.submit(detached).unwrap();
-        let workshop = thread::spawn(move || {
-            start(&worker).finish(0, &[]).unwrap();
-            let mut memory = Reaper::default();
-            for _ in 0..2 {
-                memory.sweep(&worker, 0, DeathPolicy::Fail, |_| false).unwrap();
-            }
-            if let Ok(running) = worker.start(0) {
-                running.finish(0, &[]).unwrap();
-            }
-            worker
-        });
-        let mut tickets = Vec::new();
-        let count = client.submit_batch(&[Submission::default(); 2], &mut tickets).unwrap_or(0);
-        let _worker = workshop.join().unwrap();
-        assert_eq!(count, tickets.len());
-        for ticket in tickets {
-            // A ticket of ours stays valid until it is released, if it is that of a task that went in.
-            client.poll(&ticket).unwrap();
-            client.detach(ticket).unwrap();
-        }
     });
 }
 

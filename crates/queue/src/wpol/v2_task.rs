@@ -59,6 +59,11 @@ impl<'p> Running<'p> {
         self.double(slot::DEADLINE)
     }
 
+    /// What the submitter attached, 0 for nothing. Not checked: it means what the two sides say it means.
+    pub fn attachment(&self) -> u64 {
+        self.double(slot::ATTACHMENT)
+    }
+
     /// Workers that died running it before.
     pub fn attempts(&self) -> u8 {
         self.word.attempts
@@ -113,6 +118,25 @@ impl<'p> Running<'p> {
     /// `GivenAway`, as in `finish`.
     pub fn fail(self) -> Result<(), FinishError> {
         if self.end(State::Failed) { Ok(()) } else { Err(FinishError::GivenAway) }
+    }
+
+    /// Ends the task with status 0 and no result. True if that made its slot free, which the caller has to list.
+    pub(super) fn finish_unlisted(self) -> bool {
+        let shared = &*self.peer.shared;
+        let is_alone = submitter_of(shared.completion(self.base).load(Relaxed)) == 0;
+        if !is_alone {
+            // Given away or not, this peer has nothing left to do about it.
+            let _ = self.finish(0, &[]);
+            return false;
+        }
+        let is_free = shared.give_free_unlisted(self.base, self.word);
+        core::mem::forget(self);
+        is_free
+    }
+
+    /// Whether it was started by this very peer.
+    pub(super) fn is_of(&self, peer: &Peer) -> bool {
+        core::ptr::eq(self.peer, peer)
     }
 
     /// Takes the task apart, so that a model can carry it to another thread together with its peer.

@@ -90,6 +90,7 @@ impl Worker<'_> {
         let mut tickets = Vec::new();
         let done = match batch.len() {
             1 => self.peer.submit(batch[0]).map(|ticket| tickets.push(ticket)).map_or(0, |()| 1),
+            _ if self.random.below(2) == 0 => self.peer.send_batch(&batch).unwrap_or(0),
             _ => self.peer.submit_batch(&batch, &mut tickets).unwrap_or(0),
         };
         for (at, id) in ids.iter().enumerate() {
@@ -108,13 +109,26 @@ impl Worker<'_> {
             Err(StartError::Poisoned) => panic!("poisoned"),
             Err(_) => return false,
         }
-        for running in tasks {
-            self.run_task(running);
+        let (empty, others): (Vec<_>, Vec<_>) =
+            tasks.into_iter().partition(|running| outcome_of(running.task()) == (0, Vec::new()));
+        for running in others {
+            let id = running.task();
+            self.run_task(&running);
+            let (status, result) = outcome_of(id);
+            if running.finish(status, &result).is_ok() {
+                self.note_end(id);
+            }
         }
+        let ids: Vec<u64> = empty.iter().map(Running::task).collect();
+        empty.iter().for_each(|running| self.run_task(running));
+        // A live worker's task is not given away, so all of these end here.
+        self.peer.finish_batch(empty);
+        ids.into_iter().for_each(|id| self.note_end(id));
         true
     }
 
-    fn run_task(&self, running: Running<'_>) {
+    /// Everything up to the task's end.
+    fn run_task(&self, running: &Running<'_>) {
         let (page, id) = (self.mill.page(), running.task());
         let mark = self.mill.mark(id);
         let started = mark.fetch_add(1, SeqCst);
@@ -128,8 +142,11 @@ impl Worker<'_> {
             page.torn.fetch_add(1, SeqCst);
         }
         mark.fetch_or(FINISHING, SeqCst);
-        let (status, result) = outcome_of(id);
-        if running.finish(status, &result).is_ok() && mark.fetch_or(FINISHED, SeqCst) & FINISHED != 0 {
+    }
+
+    fn note_end(&self, id: u64) {
+        let page = self.mill.page();
+        if self.mill.mark(id).fetch_or(FINISHED, SeqCst) & FINISHED != 0 {
             page.doubled.fetch_add(1, SeqCst);
         }
         page.progress.fetch_add(1, Relaxed);

@@ -189,7 +189,7 @@ fn a_result_half_written_by_the_dead_does_not_show_in_the_next_ones() {
     // The worker was killed in `finish(5, b"garbage!")`, before its last step.
     let slot = probe.to_bytes().len() - 128;
     probe.overwrite(slot + 0x40, u64::from_le_bytes(*b"garbage!"));
-    probe.overwrite(slot + 0x38, 8);
+    probe.overwrite(slot + 0x28, (probe.read(slot + 0x28) & !0xFFFF_FFFF) | 8);
     probe.overwrite(slot + 0x30, (probe.read(slot + 0x30) & !0xFFFF_FFFF) | 5);
     let dead = killed(worker);
     let policy = DeathPolicy::Requeue { attempts_max: 3 };

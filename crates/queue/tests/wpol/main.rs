@@ -9,6 +9,7 @@
 #![cfg(not(any(loom, shuttle)))]
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod batches;
 mod bytes;
 mod dead;
 mod hostile;

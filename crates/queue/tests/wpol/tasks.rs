@@ -48,6 +48,25 @@ fn a_task_goes_in_and_its_result_comes_back() {
 }
 
 #[test]
+fn an_attachment_is_carried_in_its_word_of_the_slot_and_is_nothing_unless_given() {
+    let (region, probe) = probed(small(1));
+    let (client, worker) = (peer(&region), peer(&region));
+    let slot = probe.to_bytes().len() - 128;
+    for attachment in [u64::MAX, 0x0123_4567_89AB_CDEF, 0] {
+        let payload = &[0xEE; 48];
+        let ticket = client.submit(Submission { attachment, payload, ..Submission::default() }).unwrap();
+        assert_eq!(probe.read(slot + 0x38), attachment);
+        let running = worker.start(0).unwrap();
+        assert_eq!((running.attachment(), running.payload().as_slice()), (attachment, &payload[..]));
+        running.finish(7, &[0xDD; 16]).unwrap();
+        assert_eq!(probe.read(slot + 0x38), attachment, "a result does not touch it");
+        assert_eq!(client.poll(&ticket), Ok(Progress::Done { status: 7 }));
+        assert_eq!(client.result(&ticket).unwrap(), [0xDD; 16]);
+        client.release(ticket).unwrap();
+    }
+}
+
+#[test]
 fn refusals_say_what_was_wrong_and_leave_nothing_behind() {
     let region = region(small(2));
     let client = peer(&region);
