@@ -3,8 +3,8 @@
 //! A fact seen on several surfaces is one table in the product. What is made from it is checked in, so that
 //! readers need no tool to see it, and tidy asks here whether it still says what the table says.
 //!
-//! The pages of `millpond-tasks` are written and held against their tables by its own tests: to link that
-//! crate here, with all it needs to run a daemon, would make every chore wait for it.
+//! The pages of `millpond-tasks` and the C headers of `millpond-ffi` are written and held against the code by their own
+//! tests: to link those crates here, with all they need to run a daemon, would make every chore wait for them.
 //!
 //! Not here: the tables and how they are put into words; that stands beside each table.
 
@@ -24,6 +24,10 @@ pub(crate) struct Generated {
 /// All of them.
 pub(crate) const GENERATED: &[Generated] =
     &[Generated { path: "docs/WPOL.md", contents: millpond_queue::wpol::layout::markdown }];
+
+/// Packages whose own tests write their pages and headers, and which tests those are.
+const WRITTEN_BY_TESTS: &[(&str, &[&str])] =
+    &[("millpond-tasks", &["--lib", "config::pages"]), ("millpond-ffi", &["--test", "it", "headers::"])];
 
 #[derive(Args)]
 pub(crate) struct GenArguments {
@@ -48,9 +52,13 @@ pub(crate) fn run(root: &Path, arguments: &GenArguments) -> Result<bool, String>
     if arguments.check {
         return Ok(stale.is_empty());
     }
-    let mut by_tests = process::cargo(root);
-    by_tests.args(["test", "--quiet", "--package", "millpond-tasks", "--lib", "config::pages"]);
-    process::run_in_the_open(by_tests.env("MILLPOND_WRITE_PAGES", "1"))
+    let mut all_well = true;
+    for (package, tests) in WRITTEN_BY_TESTS {
+        let mut by_tests = process::cargo(root);
+        by_tests.args(["test", "--quiet", "--package", package]).args(*tests);
+        all_well &= process::run_in_the_open(by_tests.env("MILLPOND_WRITE_PAGES", "1"))?;
+    }
+    Ok(all_well)
 }
 
 /// Whether `path` is written by `cargo xtask gen`.

@@ -5,8 +5,9 @@
 //! be done, and is printed here.
 //!
 //! Not here: what each verb does (`test.rs`, `tidy.rs`, `models.rs`, `spin.rs`, `generate.rs`,
-//! `torture.rs`).
+//! `dist.rs`, `torture.rs`).
 
+mod dist;
 mod generate;
 mod models;
 mod spin;
@@ -44,6 +45,8 @@ enum Verb {
     Spin(spin::SpinArguments),
     /// Write the generated files from the tables they come from
     Gen(generate::GenArguments),
+    /// Lay out program, library, headers and pages as one would install them
+    Dist(dist::DistArguments),
     /// Kill processes that share a queue for as long as you like, and count the items
     Torture(torture::TortureArguments),
 }
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Verb::Models(arguments) => models::run(&root, &arguments),
         Verb::Spin(arguments) => spin::run(&root, &arguments),
         Verb::Gen(arguments) => generate::run(&root, &arguments),
+        Verb::Dist(arguments) => dist::run(&root, &arguments),
         Verb::Torture(arguments) => torture::run(&root, &arguments),
     };
     match outcome {

@@ -7,12 +7,14 @@
 //! Not here: what each step does (`test/`, `tidy.rs`, `models.rs`, `spin.rs`).
 
 mod benches;
+mod bindings;
 mod browser;
 mod cargo_steps;
 mod examples;
 mod scrape;
 mod setup;
 
+use crate::dist;
 use crate::models::{self, ModelArguments};
 use crate::spin::{self, SpinArguments};
 use crate::tidy;
@@ -53,6 +55,12 @@ enum Step {
     Torture,
     /// Build and run every example
     Examples,
+    /// cargo xtask dist, and the C example built against it
+    Dist,
+    /// The Lua binding in LuaJIT
+    Lua,
+    /// The Python binding in CPython, as a wheel
+    Python,
     /// The dashboard in a real browser
     Browser,
     /// schemathesis asks what the OpenAPI document allows, and more
@@ -121,11 +129,21 @@ fn run_step(root: &Path, step: Step, quick: bool) -> Result<Verdict, String> {
         Step::Spin => spin::run(root, &SpinArguments::for_test(quick)).map(Verdict::from),
         Step::Torture => cargo_steps::torture(root),
         Step::Examples => examples::run(root),
+        Step::Dist => dist_step(root),
+        Step::Lua => bindings::lua(root),
+        Step::Python => bindings::python(root),
         Step::Browser => browser::page(root),
         Step::OpenApi => browser::open_api(root),
         Step::Scrape => scrape::run(root),
         Step::BenchSmoke => benches::run(root),
     }
+}
+
+/// What was laid out serves the C example.
+fn dist_step(root: &Path) -> Result<Verdict, String> {
+    let place = dist::folder(root);
+    dist::lay_out(root, &place, true)?;
+    dist::try_out(root, &place).map(Verdict::from)
 }
 
 impl Step {
@@ -137,7 +155,15 @@ impl Step {
     fn takes_minutes(self) -> bool {
         matches!(
             self,
-            Step::Torture | Step::Examples | Step::Browser | Step::OpenApi | Step::Scrape | Step::BenchSmoke
+            Step::Torture
+                | Step::Examples
+                | Step::Dist
+                | Step::Lua
+                | Step::Python
+                | Step::Browser
+                | Step::OpenApi
+                | Step::Scrape
+                | Step::BenchSmoke
         )
     }
 }

@@ -10,8 +10,8 @@ use crate::failure::Failure;
 use crate::setting_flags::SettingFlags;
 use crate::{config_file, interrupt};
 use clap::Args;
-use millpond_local::{Client, Flags, Hello, Kind, RuntimeDir, SOCKET_NAME};
-use millpond_tasks::config::Value;
+use millpond_local::{Client, Flags, Hello, Kind, SOCKET_NAME};
+use millpond_tasks::RuntimeDir;
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,10 @@ pub(crate) struct DaemonArguments {
     /// The daemon's private directory [default: as the settings say, else one of this user]
     #[arg(long, value_name = "DIR", help_heading = "Daemon")]
     runtime_dir: Option<PathBuf>,
+
+    /// What the daemon is called, if it was started with a name of its own
+    #[arg(long, value_name = "NAME", help_heading = "Daemon", conflicts_with = "runtime_dir")]
+    name: Option<String>,
 
     /// The configuration file that says so [default: as `millpond serve` finds it]
     #[arg(long, value_name = "FILE", help_heading = "Daemon")]
@@ -49,14 +53,13 @@ impl DaemonArguments {
         if let Some(directory) = &self.runtime_dir {
             return Ok(directory.join(SOCKET_NAME));
         }
+        if let Some(name) = &self.name {
+            let directory = RuntimeDir::path_for(name).map_err(|error| Failure::Usage(error.to_string()))?;
+            return Ok(directory.join(SOCKET_NAME));
+        }
         // Mistakes elsewhere in the configuration are no reason not to find the daemon.
         let loaded = config_file::load(self.config.as_deref(), &SettingFlags::default())?.loaded;
-        let row = loaded.listing().into_iter().find(|row| row.name == "runtime_dir");
-        let directory = match row.map(|row| row.value) {
-            Some(Value::Text(path)) => PathBuf::from(path),
-            _ => RuntimeDir::default_path(),
-        };
-        Ok(directory.join(SOCKET_NAME))
+        Ok(loaded.runtime_path().join(SOCKET_NAME))
     }
 }
 
@@ -65,8 +68,8 @@ fn not_connected(path: &Path, error: &io::Error) -> Failure {
     match UnixStream::connect(path) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
             Failure::NoDaemon(format!(
-                "no millpond answers at {path_shown}: start one with \"millpond serve\", or name its \
-                 directory with --runtime-dir"
+                "no millpond answers at {path_shown}: start one with \"millpond serve\", or say which \
+                 with --name or --runtime-dir"
             ))
         }
         Err(error) => Failure::NoDaemon(format!("{path_shown}: cannot be connected to: {error}")),

@@ -7,6 +7,7 @@
 //! Not here: what the doors and handlers do.
 
 mod countdown;
+mod isolation;
 mod log_lines;
 mod signals;
 
@@ -19,12 +20,12 @@ use clap::Args;
 use countdown::Countdown;
 use log_lines::LogLines;
 use millpond_http::HttpDoor;
-use millpond_local::{
-    ControlDoor, ControlSettings, MailboxDoor, MailboxDoorSettings, RuntimeDir, SOCKET_NAME,
-};
+use millpond_local::{ControlDoor, ControlSettings, MailboxDoor, MailboxDoorSettings, SOCKET_NAME};
 use millpond_otel::Exporter;
+use millpond_shm::isolate::Zygote;
+use millpond_shm::{MEMORY_SOCKET_NAME, MemoryDoor};
 use millpond_tasks::config::Settings;
-use millpond_tasks::{DrainReport, Log, Registry, Service};
+use millpond_tasks::{DrainReport, Log, RuntimeDir, Service};
 use serde_json::json;
 use signals::Signals;
 use std::fmt::Write as _;
@@ -61,10 +62,12 @@ pub(crate) struct ServeArguments {
 
 pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     let settings = settings(arguments)?;
+    // Before anything starts a thread.
+    let zygote = isolation::prepare(&settings)?;
     let signals = Signals::listen()?;
     let lines = LogLines::new(&settings.log_level, arguments.json);
     let log = lines.log();
-    let daemon = Daemon::start(&settings, &log)?;
+    let daemon = Daemon::start(&settings, &log, zygote)?;
     daemon.say_hello(arguments.json)?;
     signals.wait();
     daemon.end(settings.drain_timeout, &signals, &log)
@@ -88,17 +91,17 @@ struct Daemon {
     service: Service,
     control: Option<ControlDoor>,
     mailbox: Option<MailboxDoor>,
+    memory: Option<MemoryDoor>,
     web: Option<HttpDoor>,
     traces: Option<Exporter>,
     directory: PathBuf,
 }
 
 impl Daemon {
-    fn start(settings: &Settings, log: &Log) -> Result<Self, Failure> {
+    fn start(settings: &Settings, log: &Log, zygote: Option<Zygote>) -> Result<Self, Failure> {
         let failed = |what: &str, error: &dyn std::fmt::Display| Failure::Failed(format!("{what}: {error}"));
         let directory = settings.runtime_dir.clone().unwrap_or_else(RuntimeDir::default_path);
-        let service = Service::from_settings(settings, Registry::new(), log)
-            .map_err(|error| failed("the service did not start", &error))?;
+        let service = isolation::start(settings, log, zygote)?;
         let traces =
             Exporter::start(&settings.trace, log.clone()).map_err(|error| failed("traces", &error))?;
         if let Some(traces) = &traces {
@@ -124,10 +127,15 @@ impl Daemon {
             MailboxDoor::open(door, service.handle(), log.clone())
         });
         let mailbox = mailbox.transpose().map_err(|error| failed("file mailboxes", &error))?;
+        let memory = settings.memory_door.enabled.then(|| {
+            let path = directory.join(MEMORY_SOCKET_NAME);
+            MemoryDoor::open(&path, settings.memory_door.clone(), service.handle(), log.clone())
+        });
+        let memory = memory.transpose().map_err(|error| failed("shared memory", &error))?;
         let web =
             settings.web.enabled.then(|| HttpDoor::open(settings.web.clone(), service.handle(), log.clone()));
         let web = web.transpose().map_err(|error| failed("HTTP", &error))?;
-        Ok(Self { service, control, mailbox, web, traces, directory })
+        Ok(Self { service, control, mailbox, memory, web, traces, directory })
     }
 
     /// Says where it listens, and what to try.
@@ -138,6 +146,7 @@ impl Daemon {
         let control = self.control.as_ref().map(|door| door.path().display().to_string());
         let mailbox =
             self.mailbox.as_ref().map(|_| self.directory.join("mailbox-1.json").display().to_string());
+        let memory = self.memory.as_ref().map(|door| door.path().display().to_string());
         let web = self.web.as_ref().and_then(HttpDoor::address).map(|address| format!("http://{address}"));
         if json {
             return output::print_json(&json!({
@@ -147,6 +156,7 @@ impl Daemon {
                 "workers": workers,
                 "control": control,
                 "mailbox": mailbox,
+                "memory": memory,
                 "web": web,
                 "handlers": handle.handlers(),
             }));
@@ -161,6 +171,9 @@ impl Daemon {
         if let Some(path) = &mailbox {
             let to = if workers > 1 { format!(" to mailbox-{workers}.json") } else { String::new() };
             let _ = writeln!(text, "  file mailboxes  {path}{to}");
+        }
+        if let Some(path) = &memory {
+            let _ = writeln!(text, "  shared memory   {path}");
         }
         if let Some(url) = &web {
             let _ = writeln!(text, "  HTTP, dashboard {url}/");
@@ -188,7 +201,11 @@ impl Daemon {
 
     /// Drains with a countdown, then ends everything.
     fn end(self, within: Duration, signals: &Signals, log: &Log) -> Result<(), Failure> {
-        let Self { service, control, mailbox, web, traces, .. } = self;
+        let Self { service, control, mailbox, memory, web, traces, .. } = self;
+        // What programs have put into their memory was accepted: it is handed in while the service still takes it.
+        if let Some(door) = &memory {
+            door.drain(CLOSE_TIME.min(within));
+        }
         if let Some(door) = &web {
             door.drain();
         }
@@ -220,6 +237,10 @@ impl Daemon {
         }
         if let Some(door) = mailbox {
             door.close(CLOSE_TIME);
+        }
+        let unread = memory.map_or(0, |door| door.close(CLOSE_TIME));
+        if unread > 0 {
+            log.warn(&format!("memory: {unread} answers were not read by the programs that asked"));
         }
         if let Some(door) = control {
             door.close(CLOSE_TIME);

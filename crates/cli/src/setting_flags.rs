@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use millpond_tasks::config::{Kind, SETTINGS, Setting};
 
 /// The short help shows these; the long one shows all.
-const WELL_KNOWN: [&str; 4] = ["workers", "queue_capacity", "runtime_dir", "log.level"];
+const WELL_KNOWN: [&str; 5] = ["workers", "queue_capacity", "name", "runtime_dir", "log.level"];
 
 /// What was said by flags, as the configuration wants it: `("--workers", "4")`.
 #[derive(Clone, Debug, Default)]

@@ -28,7 +28,8 @@ const HELLO_WAIT: Duration = Duration::from_secs(5);
 /// A connection to a daemon on this machine.
 ///
 /// ```no_run
-/// use millpond_local::{Client, Flags, Kind, RuntimeDir};
+/// use millpond_local::{Client, Flags, Kind};
+/// use millpond_tasks::RuntimeDir;
 ///
 /// let mut client = Client::connect(&RuntimeDir::default_path().join("control.sock"))?;
 /// client.send(Kind::Submit, Flags::RESULT, 1, br#"{"handler":"echo","args":{"text":"hi"}}"#)?;

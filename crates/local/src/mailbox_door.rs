@@ -25,9 +25,9 @@ mod source;
 mod watcher;
 mod window;
 
-use crate::runtime_dir::RuntimeDir;
 use bell::Bell;
 use mailbox_file::MailboxFile;
+use millpond_tasks::RuntimeDir;
 use millpond_tasks::config::MailboxFileSettings;
 use millpond_tasks::mailbox::{Intake, Letter, MailboxSettings, MailboxStats, Mailboxes, Take};
 use millpond_tasks::{Log, ServiceHandle};

@@ -18,21 +18,19 @@ mod exchanges;
 mod news;
 mod outbox;
 mod reactor;
-mod socket_file;
 mod stats;
 
 pub use stats::ControlStats;
 
 use crate::client::Hello;
 use crate::frame::{Kind, PROTOCOL};
-use crate::runtime_dir::RuntimeDir;
 use exchanges::Exchanges;
-use millpond_tasks::{Log, ServiceHandle, Stats};
+use millpond_tasks::{Log, RuntimeDir, ServiceHandle, SocketFile, Stats};
+use mio::net::UnixListener;
 use mio::{Poll, Waker};
 use news::News;
 use reactor::{Reactor, WAKER};
 use serde::Serialize;
-use socket_file::SocketFile;
 use stats::Counters;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -86,6 +84,8 @@ impl ControlDoor {
         settings.in_flight_max = settings.in_flight_max.max(1);
         settings.outbox_bytes_max = settings.outbox_bytes_max.max(2);
         let (file, listener) = SocketFile::listen(&settings.path)?;
+        listener.set_nonblocking(true)?;
+        let listener = UnixListener::from_std(listener);
         let path = file.path().to_owned();
         let poll = Poll::new()?;
         let news = Arc::new(News::new(Waker::new(poll.registry(), WAKER)?));

@@ -77,6 +77,7 @@ impl Task {
         debug_assert!(set.is_ok(), "a task ends once");
         self.shared.events.tell(self, Stage::Ended);
         let owner = state.owner;
+        state.regions = None;
         let readers = mem::take(&mut state.readers);
         let on_end = mem::take(&mut state.on_end);
         self.wake_waiting(&state);
@@ -156,6 +157,12 @@ impl Task {
         }
     }
 
+    /// Begins this attempt on the thread that calls.
+    pub(crate) fn begin_here(self: &Arc<Self>, attempt: u32) {
+        self.lock().attempt = attempt.saturating_sub(1);
+        self.begin();
+    }
+
     /// A worker has it: begins an attempt.
     fn begin(self: &Arc<Self>) {
         let mut state = self.lock();
@@ -175,9 +182,10 @@ impl Task {
         if !self.handler.handler.begins_late() {
             self.limit_time(&mut state, now);
         }
+        let regions = state.regions.clone();
         drop(state);
         let _having = self.shared.at_work.has(worker, self.sequence);
-        self.handler.handler.start(Call::new(Arc::clone(self), attempt));
+        self.handler.handler.start(Call::new(Arc::clone(self), attempt, regions));
     }
 
     /// An attempt whose handler begins late has begun in earnest.
@@ -342,9 +350,12 @@ impl Task {
         let is_owner_there =
             state.owner.is_some_and(|owner| readers.iter().any(|known| known.number == owner));
         let is_told = state.owner.is_none() || is_owner_there;
+        let regions = state.regions.take();
         let loose = (state.ticket.take(), state.timer.take(), state.on_stop.take());
         self.wake_waiting(&state);
         drop(state);
+        // Before anybody is told: whoever hears of the end may want the memory back.
+        drop(regions);
 
         let (ticket, timer, hook) = loose;
         if let Some(timer) = timer {
@@ -448,18 +459,20 @@ impl Shared {
         &self,
         result: Result<Box<RawValue>, TaskFailure>,
     ) -> Result<Box<RawValue>, TaskFailure> {
+        let value = result?;
+        self.check_size(value.get().len()).map(|()| value)
+    }
+
+    pub(crate) fn check_size(&self, result_bytes: usize) -> Result<(), TaskFailure> {
         let bytes_max = self.config.results.result_bytes_max;
-        match result {
-            Ok(value) if value.get().len() > bytes_max => {
-                let message = format!(
-                    "expected a result of at most {bytes_max} bytes, got {}; stream it as partial results or raise \
-                     results.result_bytes_max",
-                    value.get().len()
-                );
-                Err(TaskFailure::new(ErrorCode::TooLarge, message))
-            }
-            result => result,
+        if result_bytes <= bytes_max {
+            return Ok(());
         }
+        let message = format!(
+            "expected a result of at most {bytes_max} bytes, got {result_bytes}; stream it as partial results or raise \
+             results.result_bytes_max"
+        );
+        Err(TaskFailure::new(ErrorCode::TooLarge, message))
     }
 
     /// How long to wait after this attempt: doubling from `backoff_min` to `backoff_max`, and of that a

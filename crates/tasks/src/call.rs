@@ -54,13 +54,15 @@ impl From<Stopped> for TaskFailure {
 pub struct Call {
     task: Arc<Task>,
     attempt: u32,
+    /// Its own handles: good as long as the call is, even if the task has ended meanwhile.
+    regions: Option<Arc<[Region]>>,
     /// Whether it was answered.
     is_finished: bool,
 }
 
 impl Call {
-    pub(crate) fn new(task: Arc<Task>, attempt: u32) -> Self {
-        Self { task, attempt, is_finished: false }
+    pub(crate) fn new(task: Arc<Task>, attempt: u32, regions: Option<Arc<[Region]>>) -> Self {
+        Self { task, attempt, regions, is_finished: false }
     }
 
     /// The task's id.
@@ -106,7 +108,7 @@ impl Call {
 
     /// The regions of memory that [`Handler::regions`](crate::Handler::regions) named, in its order.
     pub fn regions(&self) -> &[Region] {
-        &self.task.regions
+        self.regions.as_deref().unwrap_or_default()
     }
 
     /// The time of this attempt begins now. For handlers that [begin late](crate::Handler::begins_late).
@@ -169,12 +171,14 @@ impl Call {
     /// Ends the attempt. If it is no longer wanted, nothing happens.
     pub fn finish(mut self, outcome: Result<Box<RawValue>, TaskFailure>) {
         self.is_finished = true;
+        self.regions = None;
         self.task.attempt_ended(self.attempt, outcome);
     }
 
     /// Ends the attempt with its own arguments as the result.
     pub fn finish_with_args(mut self) {
         self.is_finished = true;
+        self.regions = None;
         self.task.attempt_ended(self.attempt, Ok(self.task.args().to_owned()));
     }
 }

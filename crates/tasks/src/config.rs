@@ -23,8 +23,11 @@
 mod check;
 mod document;
 mod finding;
+mod isolation;
 mod key_value;
+mod library;
 mod load;
+mod memory_door;
 mod named;
 mod settings;
 mod table;
@@ -44,7 +47,10 @@ mod pages;
 
 pub use document::FILE_BYTES_MAX;
 pub use finding::{Finding, Place, Severity, Source};
+pub use isolation::{Isolation, IsolationSettings};
+pub use library::LibrarySettings;
 pub use load::{ConfigFile, ConfigSources, Loaded, Row, load};
+pub use memory_door::MemoryDoorSettings;
 pub use named::{HANDLER_SETTINGS, REGION_SETTINGS};
 pub use settings::{
     AllowSettings, BuiltinSettings, ControlSettings, HandlerSettings, KeySettings, MailboxFileSettings,

@@ -81,6 +81,7 @@ error_table! {
     KeyReused = -114, "key-reused", 422, false, "The idempotency key belongs to a request that says something else.";
     RetriesExhausted = -115, "retries-exhausted", 500, false, "Every attempt failed, and no further one is allowed.";
     NotEnded = -116, "not-ended", 409, true, "The task has not ended, and only one that has can be asked for this.";
+    DaemonDied = -117, "daemon-died", 503, true, "The daemon died while it had the task, which may have run.";
     Internal = -199, "internal", 500, true, "This is a mistake of millpond itself; please report it.";
 }
 

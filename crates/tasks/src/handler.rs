@@ -9,6 +9,10 @@
 pub mod builtin;
 pub mod command;
 
+mod quick;
+
+pub use quick::{Quick, quick};
+
 use crate::call::Call;
 use crate::error::{ErrorCode, TaskFailure};
 use crate::request::TaskId;
@@ -32,6 +36,19 @@ pub struct About {
 pub trait Handler: Send + Sync + 'static {
     /// Takes one call. Runs on a worker.
     fn start(&self, call: Call);
+
+    /// Answers at once, on the thread that asks: appends the JSON of the result to `out`. Neither waits nor
+    /// streams, and takes microseconds. None if the handler is not quick, and the call must be
+    /// [started](Self::start).
+    fn answer(&self, args: &RawValue, out: &mut Vec<u8>) -> Option<Result<(), TaskFailure>> {
+        let _ = (args, out);
+        None
+    }
+
+    /// Whether it [answers](Self::answer) at once. Asked when it is registered.
+    fn is_quick(&self) -> bool {
+        false
+    }
 
     /// Regions of memory that the arguments name. They are looked up before the task is queued, and
     /// [`Call::regions`] has them in this order.
@@ -110,7 +127,7 @@ where
     }
 }
 
-fn panicked(payload: &(dyn Any + Send)) -> TaskFailure {
+pub(crate) fn panicked(payload: &(dyn Any + Send)) -> TaskFailure {
     let words = payload
         .downcast_ref::<&str>()
         .copied()

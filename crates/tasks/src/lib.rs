@@ -11,6 +11,9 @@
 //! To look at all of them: `list.rs` knows them and `page.rs` shows them, `stats.rs` counts, `why.rs` gives
 //! reasons, `events.rs` tells who listens, `tracer.rs` who writes it down.
 //!
+//! For the doors of one machine: `runtime_dir.rs` is the private directory they live in, `socket_file.rs` a
+//! socket in it.
+//!
 //! Not here: queues and workers (the crate `millpond`), and the doors themselves.
 
 pub mod config;
@@ -35,10 +38,13 @@ mod order;
 mod outcome;
 mod page;
 mod pool_stats;
+mod quick;
 mod registry;
 mod results;
+mod runtime_dir;
 mod service;
 mod setup;
+mod socket_file;
 mod stages;
 mod stats;
 mod status;
@@ -54,7 +60,7 @@ pub use call::{Call, StopCause, Stopped};
 pub use door::DoorName;
 pub use error::{ErrorCode, Position, TaskFailure};
 pub use events::{OnNews, PoolNews, ServiceEvent, ServiceEvents, TaskNews};
-pub use handler::{About, Handler, function};
+pub use handler::{About, Handler, function, quick};
 pub use latency::{Buckets, LATENCY_BOUNDS_US, Latency};
 pub use log::{Level, Log};
 pub use outcome::{Outcome, Refused};
@@ -63,8 +69,10 @@ pub use pool_stats::{LaneStats, PoolStats, WorkerStats};
 pub use registry::{Registry, RegistryError};
 pub use request::{Limits, Lines, Request, RequestError, Target, TaskId};
 pub use results::ResultStats;
+pub use runtime_dir::{RuntimeDir, RuntimeLock};
 pub use service::{DrainReport, Service, ServiceConfig, ServiceHandle, StartError};
-pub use setup::SetupError;
+pub use setup::{SetupError, Wrap};
+pub use socket_file::SocketFile;
 pub use stats::{HandlerInfo, HandlerStats, Stats, Times};
 pub use status::{TRIES_MAX, TaskDetail, TaskStatus, Try};
 pub use stream::{Said, StreamEvent};

@@ -1,11 +1,13 @@
 //! Which handlers there are: by name, and by opcode for those who count.
 //!
-//! It is complete before the first task comes and never changes afterwards, so looking up takes no lock. A
-//! name that is not there is answered with the nearest one that is.
+//! What is there before the first task comes never changes afterwards, so looking it up takes no lock. A few
+//! more may come while the service runs; only requests that name one of those take a lock. Every handler has a
+//! number, which costs nothing to look up. A name that is not there is answered with the nearest one that is.
 
 use crate::error::{ErrorCode, TaskFailure};
 use crate::handler::Handler;
 use crate::nearest::did_you_mean;
+use crate::quick::QuickCounts;
 use crate::request::Target;
 use millpond::policy::histogram::Histogram;
 use std::collections::{BTreeMap, HashMap};
@@ -13,10 +15,12 @@ use std::error::Error;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 /// The longest name of a handler.
 pub(crate) const HANDLER_NAME_BYTES_MAX: usize = 64;
+/// How many handlers may come while the service runs.
+const LATER_MAX: usize = 1024;
 /// What the specification puts before the names of handlers in its file of `key=value` lines.
 const SPECIFIED_PREFIX: &str = "handler_";
 
@@ -25,18 +29,57 @@ const SPECIFIED_PREFIX: &str = "handler_";
 pub struct Registry {
     by_name: HashMap<Box<str>, Arc<Registered>>,
     by_opcode: BTreeMap<NonZeroU32, Arc<Registered>>,
+    /// Each at its number.
+    by_number: Vec<Arc<Registered>>,
+    /// Those that came while the service ran.
+    later: Later,
+}
+
+/// Handlers that came while the service ran: their numbers go on where those of the others end.
+#[derive(Debug)]
+struct Later {
+    /// Filled from the first on, each once, by whoever holds the lock below.
+    slots: Box<[OnceLock<Arc<Registered>>]>,
+    /// The slot of each name.
+    by_name: RwLock<HashMap<Box<str>, usize>>,
+}
+
+impl Default for Later {
+    fn default() -> Self {
+        Self { slots: (0..LATER_MAX).map(|_| OnceLock::new()).collect(), by_name: RwLock::default() }
+    }
 }
 
 /// A handler, and what became of its tasks.
 pub(crate) struct Registered {
     pub(crate) name: Box<str>,
+    pub(crate) number: u32,
     pub(crate) handler: Box<dyn Handler>,
+    /// Those answered on the spot, if it is a quick one. They are in none of the figures below but the
+    /// histograms.
+    pub(crate) quick: Option<QuickCounts>,
     pub(crate) accepted: AtomicU64,
     pub(crate) succeeded: AtomicU64,
     pub(crate) failed: AtomicU64,
     /// How long tasks waited and ran, in nanoseconds.
     pub(crate) waited: Mutex<Histogram>,
     pub(crate) ran: Mutex<Histogram>,
+}
+
+impl Registered {
+    fn new(name: &str, number: usize, handler: Box<dyn Handler>) -> Self {
+        Self {
+            name: name.into(),
+            number: u32::try_from(number).expect("so many handlers do not fit into memory"),
+            quick: handler.is_quick().then(QuickCounts::default),
+            handler,
+            accepted: AtomicU64::new(0),
+            succeeded: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            waited: Mutex::new(Histogram::new()),
+            ran: Mutex::new(Histogram::new()),
+        }
+    }
 }
 
 impl fmt::Debug for Registered {
@@ -56,6 +99,10 @@ pub enum RegistryError {
     OpcodeTaken(NonZeroU32, String),
     /// No handler has this name; the words say which are near.
     UnknownName(String),
+    /// So many came while the service ran that no more are taken.
+    Full(String),
+    /// The service ends and takes no more.
+    Ending(String),
 }
 
 impl fmt::Display for RegistryError {
@@ -70,6 +117,12 @@ impl fmt::Display for RegistryError {
                 write!(formatter, "opcode {opcode}: it calls {name:?} already; give each opcode once")
             }
             Self::UnknownName(words) => formatter.write_str(words),
+            Self::Full(name) => write!(
+                formatter,
+                "handler {name:?}: {LATER_MAX} were added while the service runs, and there is no room for more; \
+                 add some before it starts"
+            ),
+            Self::Ending(name) => write!(formatter, "handler {name:?}: the service ends and takes no more"),
         }
     }
 }
@@ -95,16 +148,28 @@ impl Registry {
         if self.by_name.contains_key(name) {
             return Err(RegistryError::NameTaken(name.to_owned()));
         }
-        let registered = Registered {
-            name: name.into(),
-            handler,
-            accepted: AtomicU64::new(0),
-            succeeded: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            waited: Mutex::new(Histogram::new()),
-            ran: Mutex::new(Histogram::new()),
+        let registered = Arc::new(Registered::new(name, self.by_number.len(), handler));
+        self.by_number.push(Arc::clone(&registered));
+        self.by_name.insert(name.into(), registered);
+        Ok(())
+    }
+
+    /// As [`add_boxed`](Self::add_boxed), while others look up handlers.
+    pub(crate) fn add_later(&self, name: &str, handler: Box<dyn Handler>) -> Result<(), RegistryError> {
+        if !is_handler_name(name) {
+            return Err(RegistryError::BadName(name.to_owned()));
+        }
+        let mut later = self.later.by_name.write().unwrap_or_else(PoisonError::into_inner);
+        if self.by_name.contains_key(name) || later.contains_key(name) {
+            return Err(RegistryError::NameTaken(name.to_owned()));
+        }
+        let slot = later.len();
+        let Some(free) = self.later.slots.get(slot) else {
+            return Err(RegistryError::Full(name.to_owned()));
         };
-        self.by_name.insert(name.into(), Arc::new(registered));
+        let set = free.set(Arc::new(Registered::new(name, self.by_number.len() + slot, handler)));
+        debug_assert!(set.is_ok(), "slots are filled one by one, under the lock");
+        later.insert(name.into(), slot);
         Ok(())
     }
 
@@ -119,9 +184,14 @@ impl Registry {
         Ok(())
     }
 
+    /// Whether there is a handler of this name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.exactly(name).is_some()
+    }
+
     /// Names of all handlers, sorted.
     pub fn names(&self) -> Vec<&str> {
-        let mut names: Vec<_> = self.by_name.keys().map(AsRef::as_ref).collect();
+        let mut names: Vec<_> = self.all().map(|registered| &*registered.name).collect();
         names.sort_unstable();
         names
     }
@@ -133,21 +203,50 @@ impl Registry {
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Registered>> {
-        self.by_name.values()
+        let later = self.later.slots.iter().map_while(OnceLock::get);
+        self.by_number.iter().chain(later)
+    }
+
+    /// What quick handlers have answered on the spot.
+    pub(crate) fn quick_counts(&self) -> impl Iterator<Item = &QuickCounts> {
+        self.all().filter_map(|registered| registered.quick.as_ref())
+    }
+
+    /// The handler with this number.
+    pub(crate) fn numbered(&self, number: u32) -> Option<&Arc<Registered>> {
+        let number = number as usize;
+        self.by_number.get(number).or_else(|| self.later.slots.get(number - self.by_number.len())?.get())
+    }
+
+    /// The handler a request names, if there is one.
+    pub(crate) fn look_up(&self, target: &Target) -> Option<&Arc<Registered>> {
+        match target {
+            Target::Handler(name) => self.named(name),
+            Target::Opcode(opcode) => self.by_opcode.get(opcode),
+        }
     }
 
     /// The handler a request names.
     pub(crate) fn find(&self, target: &Target) -> Result<&Arc<Registered>, TaskFailure> {
-        let (found, unknown): (_, &dyn Fn() -> String) = match target {
-            Target::Handler(name) => (self.named(name), &|| self.unknown_name(name)),
-            Target::Opcode(opcode) => (self.by_opcode.get(opcode), &|| self.unknown_opcode(*opcode)),
-        };
-        found.ok_or_else(|| TaskFailure::new(ErrorCode::UnknownHandler, unknown()))
+        self.look_up(target).ok_or_else(|| {
+            let unknown = match target {
+                Target::Handler(name) => self.unknown_name(name),
+                Target::Opcode(opcode) => self.unknown_opcode(*opcode),
+            };
+            TaskFailure::new(ErrorCode::UnknownHandler, unknown)
+        })
     }
 
-    fn named(&self, name: &str) -> Option<&Arc<Registered>> {
-        let specified = || self.by_name.get(name.strip_prefix(SPECIFIED_PREFIX)?);
-        self.by_name.get(name).or_else(specified)
+    /// The handler of this name, or of the name without the specification's prefix.
+    pub(crate) fn named(&self, name: &str) -> Option<&Arc<Registered>> {
+        self.exactly(name).or_else(|| self.exactly(name.strip_prefix(SPECIFIED_PREFIX)?))
+    }
+
+    fn exactly(&self, name: &str) -> Option<&Arc<Registered>> {
+        self.by_name.get(name).or_else(|| {
+            let later = self.later.by_name.read().unwrap_or_else(PoisonError::into_inner);
+            self.later.slots[*later.get(name)?].get()
+        })
     }
 
     fn unknown_name(&self, name: &str) -> String {

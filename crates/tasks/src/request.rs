@@ -10,6 +10,8 @@
 mod fields;
 mod limits;
 mod lines;
+mod only_args;
+mod plain;
 mod problem;
 mod scan;
 mod task_id;
@@ -18,11 +20,12 @@ mod values;
 
 pub use limits::{Limits, LimitsError};
 pub use lines::{Line, Lines};
+pub use only_args::read_args;
 pub use problem::RequestError;
 pub use task_id::{TASK_ID_BYTES_MAX, TaskId};
 
 use crate::error::ErrorCode;
-use fields::Fields;
+use fields::{Field, Fields};
 use millpond::Priority;
 use problem::Problem;
 use serde_json::value::RawValue;
@@ -98,25 +101,51 @@ impl Request {
     }
 
     fn read(bytes: &[u8], limits: &Limits) -> Result<Self, Problem> {
-        scan::check(bytes, limits)?;
-        let text = checked_text(bytes)?;
-        let fields = Fields::read(text)?;
-        let number = |name, min, max| fields.get(name).map(|value| value.whole_number(min, max)).transpose();
-        let label = |name, max| fields.get(name).map(|value| value.label(max)).transpose();
-        let milliseconds = |name, min, max| Ok(number(name, min, max)?.map(Duration::from_millis));
-        let retries = number("retries", 0, limits.retries_max.min(u32::MAX.into()))?.unwrap_or(0);
+        let fields = match Fields::read_plain(bytes, limits) {
+            Some(fields) => fields,
+            None => {
+                scan::check(bytes, 0, limits)?;
+                Fields::read(checked_text(bytes, "a JSON object")?)?
+            }
+        };
+        let number =
+            |field, min, max| fields.get(field).map(|value| value.whole_number(min, max)).transpose();
+        let label = |field, max| fields.get(field).map(|value| value.label(max)).transpose();
+        let milliseconds = |field, min, max| Ok(number(field, min, max)?.map(Duration::from_millis));
+        let retries = number(Field::Retries, 0, limits.retries_max.min(u32::MAX.into()))?.unwrap_or(0);
         Ok(Self {
-            id: fields.get("task_id").map(|value| value.task_id()).transpose()?,
-            target: target(&fields, text)?,
+            id: fields.get(Field::TaskId).map(|value| value.task_id()).transpose()?,
+            target: target(&fields)?,
             args: args(&fields, limits)?,
-            priority: fields.get("priority").map(|value| value.priority()).transpose()?.unwrap_or_default(),
-            affinity: label("affinity", AFFINITY_BYTES_MAX)?,
-            timeout: milliseconds("timeout_ms", 1, limits.timeout_ms_max)?,
-            delay: milliseconds("delay_ms", 0, limits.delay_ms_max)?.unwrap_or_default(),
+            priority: fields
+                .get(Field::Priority)
+                .map(|value| value.priority())
+                .transpose()?
+                .unwrap_or_default(),
+            affinity: label(Field::Affinity, AFFINITY_BYTES_MAX)?,
+            timeout: milliseconds(Field::TimeoutMs, 1, limits.timeout_ms_max)?,
+            delay: milliseconds(Field::DelayMs, 0, limits.delay_ms_max)?.unwrap_or_default(),
             retries: u32::try_from(retries).expect("the bound above is that of u32"),
-            idempotency_key: label("idempotency_key", IDEMPOTENCY_KEY_BYTES_MAX)?,
-            traceparent: fields.get("traceparent").map(|value| value.traceparent()).transpose()?,
+            idempotency_key: label(Field::IdempotencyKey, IDEMPOTENCY_KEY_BYTES_MAX)?,
+            traceparent: fields.get(Field::Traceparent).map(|value| value.traceparent()).transpose()?,
         })
+    }
+
+    /// Asks this handler, with these arguments and nothing else. Whoever knows the handler by its number has no
+    /// request to read.
+    pub fn for_handler(name: &str, args: Box<RawValue>) -> Self {
+        Self {
+            id: None,
+            target: Target::Handler(name.into()),
+            args,
+            priority: Priority::default(),
+            affinity: None,
+            timeout: None,
+            delay: Duration::ZERO,
+            retries: 0,
+            idempotency_key: None,
+            traceparent: None,
+        }
     }
 
     /// The request as one line of JSON, without what goes without saying. Reading it again gives the same
@@ -156,12 +185,10 @@ impl Fragments {
 }
 
 /// The bytes as text that begins with an object.
-fn checked_text(bytes: &[u8]) -> Result<&str, Problem> {
+fn checked_text<'a>(bytes: &'a [u8], expected: &str) -> Result<&'a str, Problem> {
     if bytes.starts_with("\u{FEFF}".as_bytes()) {
-        return Err(Problem::invalid(
-            0,
-            "expected a JSON object, got a byte order mark; send UTF-8 without one",
-        ));
+        let message = format!("expected {expected}, got a byte order mark; send UTF-8 without one");
+        return Err(Problem::invalid(0, message));
     }
     let text = str::from_utf8(bytes).map_err(|error| {
         let offset = error.valid_up_to();
@@ -170,20 +197,19 @@ fn checked_text(bytes: &[u8]) -> Result<&str, Problem> {
     let start = bytes.iter().position(|byte| !is_space(*byte)).unwrap_or(bytes.len());
     match bytes.get(start) {
         Some(b'{') => Ok(text),
-        Some(b'}' | b']' | b',' | b':') => Err(Problem::invalid(
-            start,
-            format!("expected a JSON object, got '{}'", char::from(bytes[start])),
-        )),
+        Some(b'}' | b']' | b',' | b':') => {
+            Err(Problem::invalid(start, format!("expected {expected}, got '{}'", char::from(bytes[start]))))
+        }
         Some(_) => {
             let json = text[start..].trim_end_matches([' ', '\t', '\n', '\r']);
-            Err(Value { json, offset: start }.unexpected("a JSON object"))
+            Err(Value { json, offset: start }.unexpected(expected))
         }
-        None => Err(Problem::invalid(start, "expected a JSON object, got nothing")),
+        None => Err(Problem::invalid(start, format!("expected {expected}, got nothing"))),
     }
 }
 
-fn target(fields: &Fields<'_>, text: &str) -> Result<Target, Problem> {
-    match (fields.get("opcode"), fields.get("handler")) {
+fn target(fields: &Fields<'_>) -> Result<Target, Problem> {
+    match (fields.get(Field::Opcode), fields.get(Field::Handler)) {
         (Some(opcode), None) => {
             let number = opcode.whole_number(1, u32::MAX.into())?;
             let number = u32::try_from(number).ok().and_then(NonZeroU32::new);
@@ -191,7 +217,7 @@ fn target(fields: &Fields<'_>, text: &str) -> Result<Target, Problem> {
         }
         (None, Some(handler)) => Ok(Target::Handler(handler.handler_name()?)),
         (given, _) => {
-            let start = text.find('{').unwrap_or(0);
+            let start = fields.text().find('{').unwrap_or(0);
             let got = if given.is_some() { "both" } else { "neither" };
             Err(Problem::invalid(start, format!("expected either opcode or handler, got {got}")))
         }
@@ -200,7 +226,7 @@ fn target(fields: &Fields<'_>, text: &str) -> Result<Target, Problem> {
 
 fn args(fields: &Fields<'_>, limits: &Limits) -> Result<Box<RawValue>, Problem> {
     let one_line = |json| RawValue::from_string(json).expect("the syntax of the arguments was checked");
-    let (Some(value), Some(raw)) = (fields.get("args"), fields.raw("args")) else {
+    let Some(value) = fields.get(Field::Args) else {
         return Ok(one_line("{}".to_owned()));
     };
     let bytes = value.json.len() as u64;
@@ -216,6 +242,9 @@ fn args(fields: &Fields<'_>, limits: &Limits) -> Result<Box<RawValue>, Problem> 
     // to.
     match memchr::memchr2(b'\n', b'\r', value.json.as_bytes()) {
         Some(_) => Ok(one_line(value.json.replace(['\n', '\r'], " "))),
-        None => Ok(raw.to_owned()),
+        None => Ok(match fields.parsed_args() {
+            Some(raw) => raw.to_owned(),
+            None => one_line(value.json.to_owned()),
+        }),
     }
 }

@@ -225,7 +225,7 @@ impl Service {
     pub fn drain(&self, within: Duration) -> DrainReport {
         let shared = &self.shared;
         shared.is_draining.store(true, SeqCst);
-        let before = shared.counts.ended();
+        let before = shared.ended();
         let until = Instant::now().checked_add(within);
         let mut idle = shared.lock_idle();
         let left = loop {
@@ -240,7 +240,7 @@ impl Service {
             idle = woken.unwrap_or_else(PoisonError::into_inner).0;
         };
         drop(idle);
-        DrainReport { ended: shared.counts.ended() - before, left }
+        DrainReport { ended: shared.ended() - before, left }
     }
 
     /// Takes no more requests, cancels what has not ended, ends handlers and workers. Functions that run and
@@ -254,7 +254,7 @@ impl Service {
         let shared = &self.shared;
         shared.is_draining.store(true, SeqCst);
         shared.is_stopping.store(true, SeqCst);
-        let before = shared.counts.ended();
+        let before = shared.ended();
         let mut left = 0;
         for task in shared.list.all() {
             left += usize::from(task.cancel(StopCause::ShuttingDown).is_ok());
@@ -276,7 +276,7 @@ impl Service {
             shared.list.remove(&task);
         }
         shared.results.clear();
-        DrainReport { ended: (shared.counts.ended() - before).saturating_sub(left as u64), left }
+        DrainReport { ended: (shared.ended() - before).saturating_sub(left as u64), left }
     }
 }
 
@@ -398,7 +398,7 @@ impl Shared {
     pub(crate) fn retry_after(&self) -> Duration {
         let waiting = self.live.load(Relaxed) as f64;
         // In the first second there is no last second yet.
-        let so_far = self.counts.ended() as f64 / self.started_at.elapsed().as_secs_f64().max(0.001);
+        let so_far = self.ended() as f64 / self.started_at.elapsed().as_secs_f64().max(0.001);
         let rate = (self.rate.load(Relaxed) as f64).max(so_far).max(1.0);
         Duration::from_secs_f64((0.1 * waiting / rate).clamp(0.005, 5.0))
     }
@@ -418,7 +418,7 @@ fn sweep_later(shared: &Arc<Shared>, ended_before: u64) {
     let weak: Weak<Shared> = Arc::downgrade(shared);
     shared.timer.after(SWEEP_INTERVAL, move || {
         let Some(shared) = weak.upgrade() else { return };
-        let ended = shared.counts.ended();
+        let ended = shared.ended();
         shared.rate.store(ended - ended_before, Relaxed);
         shared.wall.correct();
         for gone in shared.results.forget_old(Instant::now()) {

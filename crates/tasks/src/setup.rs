@@ -5,7 +5,7 @@
 //! Not here: reading the configuration (`config.rs`), opening doors.
 
 use crate::config::{RegionAccess, Settings};
-use crate::handler::{builtin, command};
+use crate::handler::{Handler, builtin, command};
 use crate::log::Log;
 use crate::registry::{Registry, RegistryError};
 use crate::service::{Service, ServiceConfig, StartError};
@@ -14,13 +14,24 @@ use crate::timer::Timer;
 use std::error::Error;
 use std::fmt;
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::sync::Arc;
+
+/// Gives back the built-in handler of this name in another form.
+pub type Wrap<'a> = dyn Fn(&str, Box<dyn Handler>) -> Box<dyn Handler> + 'a;
 
 /// Why a configured service did not start.
 #[derive(Debug)]
 pub enum SetupError {
     /// A handler or an opcode could not be added.
     Registry(RegistryError),
+    /// A handler should be in a library, and whoever starts the service did not register it.
+    NotLoaded {
+        /// The handler.
+        handler: String,
+        /// The library.
+        library: PathBuf,
+    },
     /// A region could not be added.
     Symbols(SymbolError),
     /// The pool or the timer did not start.
@@ -31,6 +42,12 @@ impl fmt::Display for SetupError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Registry(error) => error.fmt(formatter),
+            Self::NotLoaded { handler, library } => write!(
+                formatter,
+                "handler.{handler}: expected a function of {} that was registered before, got none; this program \
+                 loads no libraries",
+                library.display()
+            ),
             Self::Symbols(error) => error.fmt(formatter),
             Self::Start(error) => error.fmt(formatter),
         }
@@ -40,10 +57,25 @@ impl fmt::Display for SetupError {
 impl Error for SetupError {}
 
 impl Service {
-    /// Starts what the settings describe, with the handlers of `registry` beside the configured ones.
+    /// Starts what the settings describe, with the handlers of `registry` beside the configured ones. Those in
+    /// [libraries](Settings::libraries) must be in `registry` already, because this crate loads none.
     pub fn from_settings(settings: &Settings, registry: Registry, log: &Log) -> Result<Self, SetupError> {
+        Self::from_settings_with(settings, registry, log, &|_, handler| handler)
+    }
+
+    /// As [`from_settings`](Self::from_settings), with each built-in handler as `wrap` gives it back. Commands, and
+    /// what `registry` holds, stay as they are.
+    pub fn from_settings_with(
+        settings: &Settings,
+        registry: Registry,
+        log: &Log,
+        wrap: &Wrap<'_>,
+    ) -> Result<Self, SetupError> {
         let timer = Timer::start().map_err(|error| SetupError::Start(StartError::Timer(error)))?;
-        let registry = with_handlers(registry, settings, &timer, log).map_err(SetupError::Registry)?;
+        if let Some((handler, of)) = settings.libraries.iter().find(|(name, _)| !registry.contains(name)) {
+            return Err(SetupError::NotLoaded { handler: handler.clone(), library: of.library.clone() });
+        }
+        let registry = with_handlers(registry, settings, &timer, log, wrap).map_err(SetupError::Registry)?;
         let symbols = regions(settings).map_err(SetupError::Symbols)?;
         let config = ServiceConfig::from(settings);
         Self::start_with_timer(config, registry, symbols, timer).map_err(SetupError::Start)
@@ -55,9 +87,10 @@ fn with_handlers(
     settings: &Settings,
     timer: &Timer,
     log: &Log,
+    wrap: &Wrap<'_>,
 ) -> Result<Registry, RegistryError> {
     for (name, handler) in builtin::builtins(&settings.builtin, timer) {
-        registry.add_boxed(name, handler)?;
+        registry.add_boxed(name, wrap(name, handler))?;
     }
     for (name, handler) in &settings.handlers {
         registry.add(name, command::command(name, handler.clone(), log.clone()))?;

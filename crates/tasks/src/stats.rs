@@ -5,10 +5,11 @@
 //!
 //! Not here: the pool (`pool_stats.rs`), buckets of times (`latency.rs`).
 
-use crate::door::DoorCounts;
+use crate::door::{DoorCounts, DoorName};
 use crate::error::{ErrorCode, TABLE};
 use crate::latency::{Buckets, LATENCY_BOUNDS_US};
 use crate::pool_stats::PoolStats;
+use crate::quick::QuickCounts;
 use crate::registry::Registered;
 use crate::results::ResultStats;
 use crate::service::ServiceHandle;
@@ -42,10 +43,14 @@ impl Counts {
         self.refused[place(code)].fetch_add(1, Relaxed);
     }
 
+    pub(crate) fn count_end(&self, code: ErrorCode) {
+        self.ended[place(code)].fetch_add(1, Relaxed);
+    }
+
     pub(crate) fn has_ended(&self, task: &Task) {
         let Some(outcome) = task.outcome() else { return };
         let code = outcome.result().map_or_else(|failure| failure.code, |_| ErrorCode::Ok);
-        self.ended[place(code)].fetch_add(1, Relaxed);
+        self.count_end(code);
         let Registered { succeeded, failed, waited, ran, .. } = &*task.handler;
         let of_handler = if code == ErrorCode::Ok { succeeded } else { failed };
         of_handler.fetch_add(1, Relaxed);
@@ -175,12 +180,20 @@ impl ServiceHandle {
         let stage = |stage: Stage| (stage.name(), shared.list.stages.at(stage));
         let mut failed = by_name(&counts.ended);
         let succeeded = failed.remove(ErrorCode::Ok.name()).unwrap_or_default();
+        // Read once, so that the figures below agree with each other.
+        let mut doors = counts.accepted.by_name();
+        let mut quick = 0;
+        for (of, door) in shared.registry.quick_counts().flat_map(|of| DoorName::ALL.map(|door| (of, door))) {
+            let answered = of.by(door);
+            *doors.entry(door.name()).or_default() += answered;
+            quick += answered;
+        }
         Stats {
             uptime_ms: shared.started_at.elapsed().as_millis() as u64,
             is_draining: self.is_draining(),
-            accepted: counts.accepted.sum(),
-            doors: counts.accepted.by_name(),
-            succeeded,
+            accepted: doors.values().sum(),
+            doors,
+            succeeded: succeeded + quick,
             failed,
             refused: by_name(&counts.refused),
             retried: counts.retried.load(Relaxed),
@@ -224,9 +237,10 @@ fn by_name(counts: &[AtomicU64; TABLE.len()]) -> BTreeMap<&'static str, u64> {
 }
 
 fn handler_stats(of: &Registered) -> HandlerStats {
+    let quick = of.quick.as_ref().map_or(0, QuickCounts::sum);
     HandlerStats {
-        accepted: of.accepted.load(Relaxed),
-        succeeded: of.succeeded.load(Relaxed),
+        accepted: of.accepted.load(Relaxed) + quick,
+        succeeded: of.succeeded.load(Relaxed) + quick,
         failed: of.failed.load(Relaxed),
         waited: Times::of(&of.waited),
         ran: Times::of(&of.ran),

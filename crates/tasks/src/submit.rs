@@ -63,7 +63,19 @@ impl ServiceHandle {
     }
 
     /// Takes in a request. Never waits.
-    pub fn submit_request(&self, mut request: Request, how: Submit) -> Result<Accepted, Refused> {
+    pub fn submit_request(&self, request: Request, how: Submit) -> Result<Accepted, Refused> {
+        self.take_in(request, how, None)
+    }
+
+    /// As [`submit_request`](Self::submit_request), but this attempt, counted from 1, begins at once on the thread
+    /// that calls: no queue, no pool, and no delay. For a process that has one task at a time and works for
+    /// another, which keeps count of the attempts.
+    pub fn run_here(&self, mut request: Request, attempt: u32, how: Submit) -> Result<Accepted, Refused> {
+        request.delay = Duration::ZERO;
+        self.take_in(request, how, Some(attempt))
+    }
+
+    fn take_in(&self, mut request: Request, how: Submit, here: Option<u32>) -> Result<Accepted, Refused> {
         let shared = &self.shared;
         let wanted = request.id.take();
         let refuse = |failure| shared.count(Refused::new(failure, wanted.clone()));
@@ -72,7 +84,7 @@ impl ServiceHandle {
         let timeout = request.timeout.or_else(|| handler.handler.timeout());
         let key = request.idempotency_key.take();
         let affinity = request.affinity.as_ref().map(|key| spread(key));
-        let parts = Parts { id: wanted.clone(), handler, regions, affinity, timeout, request, how };
+        let parts = Parts { id: wanted.clone(), handler, regions, affinity, timeout, request, how, here };
         let Some(key) = key else {
             let admitted = shared.admit(parts, |_| {}, |task| shared.list.remove(task));
             return admitted.map_err(|failure| refuse(failure).with_patience(shared));
@@ -140,6 +152,7 @@ impl ServiceHandle {
             timeout: task.timeout,
             request,
             how: Submit { door, ..Submit::default() },
+            here: None,
         };
         let admitted = shared.admit(parts, |_| {}, |task| shared.list.remove(task));
         admitted.map_err(|failure| refuse(failure).with_patience(shared))
@@ -191,6 +204,8 @@ struct Parts {
     timeout: Option<Duration>,
     request: Request,
     how: Submit,
+    /// Which attempt begins on the thread that submits; none if it goes to the pool.
+    here: Option<u32>,
 }
 
 impl Shared {
@@ -213,7 +228,7 @@ impl Shared {
         listed: impl FnOnce(&TaskId),
         unlisted: impl FnOnce(&Arc<Task>),
     ) -> Result<Accepted, TaskFailure> {
-        let Parts { id, handler, regions, affinity, timeout, request, how } = parts;
+        let Parts { id, handler, regions, affinity, timeout, request, how, here } = parts;
         self.take_place()?;
         let id = id.unwrap_or_else(|| self.list.assign());
         let delay = request.delay;
@@ -239,7 +254,14 @@ impl Shared {
         listed(&task.id);
         self.tell_of_new(&task, first_stage(delay));
         // A stop that did not find the task in the list was over before, and its mark is seen here.
-        let launched = if self.is_stopping.load(Acquire) { Err(NoRoom::Closed) } else { task.launch(delay) };
+        let launched = match here {
+            _ if self.is_stopping.load(Acquire) => Err(NoRoom::Closed),
+            Some(attempt) => {
+                task.begin_here(attempt);
+                Ok(())
+            }
+            None => task.launch(delay),
+        };
         if let Err(no_room) = launched {
             let failure = self.no_room(&no_room);
             if task.withdraw(&failure) {
@@ -322,7 +344,7 @@ impl Shared {
     }
 }
 
-fn draining() -> TaskFailure {
+pub(crate) fn draining() -> TaskFailure {
     TaskFailure::new(ErrorCode::Draining, "the daemon is shutting down and takes no more tasks")
 }
 

@@ -58,7 +58,6 @@ pub struct Task {
     pub(crate) traceparent: Option<Box<str>>,
     /// If its end is told to a tracer.
     pub(crate) traced: Option<Box<Traced>>,
-    pub(crate) regions: Vec<Region>,
     /// Whether the outcome is kept although it was told to whoever submitted the task.
     pub(crate) keep: bool,
     pub(crate) accepted_at: Instant,
@@ -95,6 +94,8 @@ pub(crate) struct State {
     /// How long the last attempt took, once it is over.
     pub(crate) ran: Duration,
     pub(crate) on_stop: Option<StopHook>,
+    /// What its attempts work with; let go of at its end, although its outcome may be kept.
+    pub(crate) regions: Option<Arc<[Region]>>,
     /// Why the last attempt that was stopped had to stop.
     pub(crate) stop_cause: StopCause,
     pub(crate) progress: Option<f64>,
@@ -190,6 +191,7 @@ impl Task {
             began_at: None,
             ran: Duration::ZERO,
             on_stop: None,
+            regions: (!regions.is_empty()).then(|| regions.into()),
             stop_cause: StopCause::Cancelled,
             progress: None,
             stream: None,
@@ -220,7 +222,6 @@ impl Task {
             timeout,
             retries: request.retries,
             traceparent: request.traceparent,
-            regions,
             keep,
             accepted_at,
             kept_as: AtomicU64::new(0),

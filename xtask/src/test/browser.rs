@@ -39,7 +39,7 @@ pub(super) fn open_api(root: &Path) -> Result<Verdict, String> {
 }
 
 /// Runs a test; what it printed is shown if it failed, and its end otherwise.
-fn watched(root: &Path, test: &mut Command) -> Result<Verdict, String> {
+pub(super) fn watched(root: &Path, test: &mut Command) -> Result<Verdict, String> {
     let ended = process::watch(root, test, LIMIT)?;
     if ended.succeeded() {
         println!("{}", process::tail(&ended.output));
@@ -50,7 +50,7 @@ fn watched(root: &Path, test: &mut Command) -> Result<Verdict, String> {
 }
 
 /// The daemon, as the other tests have built it.
-fn program(root: &Path) -> Result<PathBuf, String> {
+pub(super) fn program(root: &Path) -> Result<PathBuf, String> {
     let mut build = process::cargo(root);
     if !process::run_in_the_open(build.args(["build", "--quiet", "--package", "millpond-cli"]))? {
         return Err("the daemon could not be built".to_owned());

@@ -58,6 +58,32 @@ const TOOLS: &[Tool] = &[
         packages: &["python3-venv"],
         remedy: "apt-get install python3-venv",
     },
+    Tool { name: "c++", probe: &["c++", "--version"], packages: &["g++"], remedy: "apt-get install g++" },
+    Tool { name: "make", probe: &["make", "--version"], packages: &["make"], remedy: "apt-get install make" },
+    Tool {
+        name: "pkg-config",
+        probe: &["pkg-config", "--version"],
+        packages: &["pkg-config"],
+        remedy: "apt-get install pkg-config",
+    },
+    Tool {
+        name: "cmake",
+        probe: &["cmake", "--version"],
+        packages: &["cmake"],
+        remedy: "apt-get install cmake",
+    },
+    Tool {
+        name: "valgrind",
+        probe: &["valgrind", "--version"],
+        packages: &["valgrind"],
+        remedy: "apt-get install valgrind",
+    },
+    Tool {
+        name: "luajit",
+        probe: &["luajit", "-v"],
+        packages: &["luajit"],
+        remedy: "apt-get install luajit",
+    },
     Tool { name: "curl", probe: &["curl", "--version"], packages: &["curl"], remedy: "apt-get install curl" },
     Tool {
         name: "npm",

@@ -19,6 +19,7 @@ const LEVELS: &[(&str, u8)] = &[
     ("tasks", 2),
     ("load", 3),
     ("local", 3),
+    ("native", 3),
     ("otel", 3),
     ("shm", 3),
     ("http", 3),

@@ -12,6 +12,22 @@ use crate::tree::{File, Tree};
 /// The files that may use `unsafe`, and what for.
 const UNSAFE_FILES: &[(&str, &str)] = &[
     ("bench/src/heap.rs", "is an allocator that counts"),
+    ("bench/src/peers/shm/map.rs", "maps memory that two processes share"),
+    ("crates/ffi/src/border.rs", "reads strings of C"),
+    ("crates/ffi/src/callbacks.rs", "calls functions of C"),
+    ("crates/ffi/src/connection_queue.rs", "is called by C, and sees its memory as atomic words"),
+    ("crates/ffi/src/handlers.rs", "is called by C"),
+    ("crates/ffi/src/here.rs", "passes on what C promised of its memory"),
+    ("crates/ffi/src/lent_memory.rs", "reads and writes memory of C"),
+    ("crates/ffi/src/registered.rs", "takes functions of C for handlers"),
+    ("crates/ffi/src/result.rs", "moves memory that C was given between threads"),
+    ("crates/ffi/src/symbol_table.rs", "is called by C"),
+    ("crates/ffi/src/threadpool.rs", "is called by C"),
+    ("crates/native/src/c_task.rs", "names the type of functions of C"),
+    ("crates/native/src/find.rs", "asks the loader for functions"),
+    ("crates/native/src/handler.rs", "asks for a promise about functions of C"),
+    ("crates/native/src/libraries.rs", "takes functions of a library for handlers"),
+    ("crates/native/src/running.rs", "shares a task with a function of C while it runs"),
     ("crates/pool/src/cell.rs", "follows counted pointers to cells whose type is forgotten"),
     (
         "crates/pool/src/cell/claim.rs",
@@ -47,6 +63,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/queue/src/gate.rs", "shares cells between the threads that won them"),
     ("crates/queue/src/wpol/memory.rs", "sees a caller's bytes as atomic words"),
     ("crates/queue/tests/memory.rs", "is an allocator that counts"),
+    ("crates/shm/src/memory_file.rs", "maps memory that two processes share"),
     ("crates/queue/tests/torture.rs", "maps memory and kills the processes that share it"),
 ];
 const PROOF_CHARACTERS_MIN: usize = 40;

@@ -210,8 +210,8 @@ fn without_a_daemon_every_command_says_how_to_start_one() {
         let ran = folder.run(command).with_code(3);
         let socket = folder.path().join("millpond/control.sock");
         let expected = format!(
-            "error: no millpond answers at {}: start one with \"millpond serve\", or name its directory with \
-             --runtime-dir\n",
+            "error: no millpond answers at {}: start one with \"millpond serve\", or say which with --name \
+             or --runtime-dir\n",
             socket.display()
         );
         assert_eq!((&*ran.out, &*ran.err), ("", &*expected), "{command:?}");
@@ -241,4 +241,29 @@ fn a_daemon_is_found_by_file_variable_and_flag() {
     nowhere.run(&["stats", "--config", file.to_str().unwrap()]).with_code(0);
     let output = nowhere.millpond(&["stats"]).env("MILLPOND_RUNTIME_DIR", directory).output().unwrap();
     assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn a_daemon_is_found_by_its_name() {
+    let place = Folder::new();
+    // Where the name leads, as the directory of this user is the folder of the test.
+    let directory = place.path().join("millpond-orders");
+    let file = format!("runtime_dir = {:?}\n", directory.to_str().unwrap());
+    let _daemon = Daemon::start(&file);
+    place.run(&["stats"]).with_code(3);
+    assert_eq!(
+        place.run(&["submit", HELLO, "--wait", "--name", "orders"]).quietly(),
+        "{\"hello\": \"world\"}\n"
+    );
+    let output = place.millpond(&["stats"]).env("MILLPOND_NAME", "orders").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "by the variable");
+    let path = directory.to_str().unwrap();
+    place.run(&["stats", "--name", path]).with_code(0);
+    let ran = place.run(&["stats", "--name", "Orders"]).with_code(2);
+    assert!(ran.err.contains("name: expected 1 to 64 characters out of a-z"), "{ran:?}");
+    // What is said on the spot counts more than what a file says.
+    place.write("millpond.toml", "runtime_dir = \"/nowhere\"\n");
+    place.run(&["stats"]).with_code(3);
+    place.run(&["stats", "--name", "orders"]).with_code(0);
+    place.run(&["stats", "--name", "orders", "--runtime-dir", path]).with_code(2);
 }

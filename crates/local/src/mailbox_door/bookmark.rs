@@ -13,7 +13,7 @@
 
 use super::private_file;
 use super::window::Place;
-use crate::runtime_dir::RuntimeDir;
+use millpond_tasks::RuntimeDir;
 use rustix::fs::{OFlags, renameat};
 use serde::{Deserialize, Serialize};
 use std::fs::File;

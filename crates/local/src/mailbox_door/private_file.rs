@@ -4,9 +4,9 @@
 //! places, a pipe on which a read would wait for ever, a file that root left behind. The file is checked
 //! after it is open, so it cannot be exchanged between the check and the use.
 //!
-//! Not here: the directory itself (`runtime_dir.rs`).
+//! Not here: the directory itself (`millpond_tasks::RuntimeDir`).
 
-use crate::runtime_dir::RuntimeDir;
+use millpond_tasks::RuntimeDir;
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
 use rustix::process::geteuid;

@@ -8,7 +8,7 @@
 //! Not here: what the lines say.
 
 use super::private_file;
-use crate::runtime_dir::RuntimeDir;
+use millpond_tasks::RuntimeDir;
 use rustix::fs::{AtFlags, OFlags, renameat, statat};
 use rustix::io::Errno;
 use std::fs::File;

@@ -7,7 +7,7 @@
 //! Not here: what has changed in the file (`mailbox_file.rs`).
 
 use super::bell::Bell;
-use crate::runtime_dir::RuntimeDir;
+use millpond_tasks::RuntimeDir;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;

@@ -10,10 +10,9 @@
 
 use super::Context;
 use super::connection::{Connection, Turn};
-use super::socket_file::SocketFile;
 use super::stats::{add, subtract};
 use crate::frame::{Flags, Kind, append};
-use millpond_tasks::{ErrorCode, Refused, TaskFailure};
+use millpond_tasks::{ErrorCode, Refused, SocketFile, TaskFailure};
 use mio::net::{UnixListener, UnixStream};
 use mio::{Events, Interest, Poll, Token};
 use rustix::net::sockopt::socket_peercred;

@@ -4,8 +4,8 @@
 //! way.
 
 use crate::start::{Daemon, Directory};
-use millpond_local::{ControlDoor, ControlSettings, RuntimeDir, SOCKET_NAME};
-use millpond_tasks::Log;
+use millpond_local::{ControlDoor, ControlSettings, SOCKET_NAME};
+use millpond_tasks::{Log, RuntimeDir};
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

@@ -6,7 +6,9 @@
 //! Not here: what a single value may be (`value.rs`).
 
 use super::finding::{Finding, Source};
-use super::load::Loaded;
+use super::library::LIBRARY_COUNTS;
+use super::load::{Loaded, LoadedTable};
+use super::named::HANDLER_SETTINGS;
 use super::table::{SETTINGS, Setting};
 use super::value::Value;
 use crate::nearest::did_you_mean;
@@ -69,6 +71,7 @@ pub(super) fn check(loaded: &Loaded, builtin: &[&str], findings: &mut Vec<Findin
         scaling(loaded, findings);
     }
     without_effect(loaded, findings);
+    name_or_directory(loaded, findings);
     handlers(loaded, builtin, findings);
     opcodes(loaded, builtin, findings);
 }
@@ -167,6 +170,55 @@ fn without_effect(loaded: &Loaded, findings: &mut Vec<Finding>) {
     }
 }
 
+/// Whether the daemon was given a name by a later layer than its directory, so that the name counts.
+pub(super) fn name_is_later(loaded: &Loaded) -> bool {
+    rank(&loaded.get("name").1).0 > rank(&loaded.get("runtime_dir").1).0
+}
+
+/// A name says which directory, so whoever gives both should know which of them counts.
+fn name_or_directory(loaded: &Loaded, findings: &mut Vec<Finding>) {
+    let [name, directory] = ["name", "runtime_dir"].map(|setting| (setting, loaded.get(setting)));
+    let is_given = |(_, (value, source)): &(&str, &(Value, Source))| {
+        *source != Source::Default && matches!(value, Value::Text(_))
+    };
+    if is_given(&name) && is_given(&directory) {
+        let (idle, counts) = if name_is_later(loaded) { (directory, name) } else { (name, directory) };
+        let (other, (value, source)) = counts;
+        let message =
+            format!("{}: it has no effect while {other} is {value} ({source}); take that out", idle.0);
+        findings.push(Finding::note(idle.1.1.clone(), message));
+    }
+}
+
+/// A handler is a program or a function in a library, and has the settings of one of them.
+fn kind_of_handler(name: &str, handler: &LoadedTable, findings: &mut Vec<Finding>) {
+    let is_function = handler.library().is_some();
+    let (command, command_source) = handler.get("command");
+    if is_function && matches!(command, Value::List(words) if !words.is_empty()) {
+        let library_source = &handler.get("library").1;
+        let later = [command_source, library_source].into_iter().max_by_key(|source| rank(source));
+        let message = format!("handler.{name}: expected a command or a library, got both; keep one");
+        findings.push(Finding::error(later.unwrap_or(command_source).clone(), message));
+        return;
+    }
+    for setting in HANDLER_SETTINGS {
+        let (value, source) = handler.get(setting.name);
+        let counts = match setting.name {
+            "symbol" => is_function,
+            other => !is_function || LIBRARY_COUNTS.contains(&other),
+        };
+        if !counts && *source != Source::Default && *value != setting.default_value() {
+            let (what, with) =
+                if is_function { ("a function in a library", "command") } else { ("a program", "library") };
+            let message = format!(
+                "handler.{name}.{}: it has no effect for {what}; it counts with a {with}",
+                setting.name
+            );
+            findings.push(Finding::note(source.clone(), message));
+        }
+    }
+}
+
 fn handlers(loaded: &Loaded, builtin: &[&str], findings: &mut Vec<Finding>) {
     for (name, handler) in &loaded.handlers {
         if builtin.contains(&name.as_str()) {
@@ -174,6 +226,7 @@ fn handlers(loaded: &Loaded, builtin: &[&str], findings: &mut Vec<Finding>) {
                 format!("handler.{name}: expected a name of its own, got a built-in one; choose another");
             findings.push(Finding::error(handler.source.clone(), message));
         }
+        kind_of_handler(name, handler, findings);
         let (least, least_source) = handler.get(BACKOFF.0);
         let (most, most_source) = handler.get(BACKOFF.1);
         if compare(least, most) == Some(Ordering::Greater) {

@@ -215,7 +215,47 @@ const OF_NAMES: &[(&str, &str)] = &[
     ),
     (
         "[handler.a]",
-        "1:10: error: handler.a: expected a command, got none; add command = [\"program\", \"argument\"]",
+        "1:10: error: handler.a: expected a command or a library, got neither; add command = [\"program\", \
+         \"argument\"]",
+    ),
+    (
+        "[handler.a]\nlibrary = \"none\"",
+        "1:10: error: handler.a: expected a command or a library, got neither; add command = [\"program\", \
+         \"argument\"]",
+    ),
+    (
+        "[handler.a]\ncommand = [\"x\"]\nlibrary = \"/x.so\"",
+        "3:1: error: handler.a: expected a command or a library, got both; keep one",
+    ),
+    (
+        "[handler.a]\nlibrary = \"x.so\"",
+        "2:11: error: handler.a.library: expected an absolute path or \"none\", got the text \"x.so\"; begin it with \
+         /",
+    ),
+    (
+        "[handler.a]\nlibrary = \"/x.so\"\nsymbol = \"a-b\"",
+        "3:10: error: handler.a.symbol: expected a name of 1 to 255 of the letters a-z, A-Z, 0-9 and _ or \"auto\", \
+         got the text \"a-b\"",
+    ),
+    (
+        "[handler.a]\nlibrary = \"/x.so\"\nconcurrency = 2",
+        "3:1: note: handler.a.concurrency: it has no effect for a function in a library; it counts with a command",
+    ),
+    (
+        "[handler.a]\ncommand = [\"x\"]\nsymbol = \"b\"",
+        "3:1: note: handler.a.symbol: it has no effect for a program; it counts with a library",
+    ),
+    (
+        "name = \"x\"\nruntime_dir = \"/run/x\"",
+        "1:1: note: name: it has no effect while runtime_dir is \"/run/x\" (m.toml:2); take that out",
+    ),
+    (
+        "name = \"My mill\"",
+        "1:8: error: name: expected a name of 1 to 64 of the letters a-z, 0-9, _, . and -, got the text \"My mill\"",
+    ),
+    (
+        "isolation_processes = 2",
+        "1:1: note: isolation_processes: it has no effect while isolation is thread (default); it counts with process",
     ),
     (
         "[handler.a]\ncommand = []",

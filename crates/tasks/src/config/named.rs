@@ -7,11 +7,13 @@
 //! Not here: all other settings (`table.rs`).
 
 use super::table::{DAY, GIB, SOME_TIME, Setting, setting};
-use super::value::Kind::{self, Bytes, Command, Count, JsonObject, Name, OneOf, Pairs, Path, Sentence, Span};
+use super::value::Kind::{
+    self, Bytes, Command, Count, JsonObject, Name, OneOf, Pairs, Path, Sentence, Span, Symbol,
+};
 use std::time::Duration;
 
-/// The settings of one command handler, in its own table `[handler.NAME]`. They have neither flags nor
-/// variables.
+/// The settings of one handler that is a program or a function in a library, in its own table
+/// `[handler.NAME]`. They have neither flags nor variables.
 pub const HANDLER_SETTINGS: &[Setting] = &[
     setting(
         "command",
@@ -20,6 +22,16 @@ pub const HANDLER_SETTINGS: &[Setting] = &[
         "handlers",
         "The program and its arguments; it is started without a shell.",
     ),
+    setting(
+        "library",
+        Path,
+        "none",
+        "handlers",
+        "A library with a function that does it, in place of a program.",
+    )
+    .or("none", "it is a program"),
+    setting("symbol", Symbol, "auto", "handlers", "What the function is called in the library.")
+        .or("auto", "`handler_NAME`, else `NAME`"),
     setting("concurrency", Count(1, 1024), "1", "handlers", "How many of it may run at once."),
     setting("timeout", SOME_TIME, "30s", "handlers", "How long it may take for one task.")
         .or("none", "as long as it takes"),

@@ -32,7 +32,7 @@ fn rows(settings: &[Setting], with_flags: bool) -> String {
         String::from("| setting | may be | default | read by | what it does |\n|---|---|---|---|---|\n");
     for setting in settings {
         let default = setting.default_value().to_string();
-        let default = if setting.name == "command" { "must be given" } else { &format!("`{default}`") };
+        let default = if setting.name == "command" { "this or `library`" } else { &format!("`{default}`") };
         let mut about = setting.about.to_owned();
         if let Some((word, meaning)) = setting.word {
             write!(about, " `{word}`: {meaning}.").unwrap();

@@ -5,9 +5,13 @@
 //!
 //! Not here: what a value may be (`table.rs`, `named.rs`).
 
+use super::isolation::IsolationSettings;
+use super::library::LibrarySettings;
+use super::memory_door::MemoryDoorSettings;
 use super::trace::TraceSettings;
 use super::web::WebSettings;
 use crate::request::Limits;
+use crate::runtime_dir::RuntimeDir;
 use millpond::PoolConfig;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,12 +28,18 @@ pub struct Settings {
     pub keys: KeySettings,
     /// How long a failed task waits before it is tried again.
     pub retry: RetrySettings,
-    /// The private directory; without, the daemon chooses one.
+    /// What the daemon is called.
+    pub name: String,
+    /// The private directory; without, the name says which ([`runtime_path`](Self::runtime_path)).
     pub runtime_dir: Option<PathBuf>,
+    /// Where function handlers run.
+    pub isolation: IsolationSettings,
     /// How long tasks may go on once the daemon was told to end.
     pub drain_timeout: Duration,
     /// The control socket.
     pub control: ControlSettings,
+    /// The memory door.
+    pub memory_door: MemoryDoorSettings,
     /// The HTTP door.
     pub web: WebSettings,
     /// The mailbox files.
@@ -48,10 +58,20 @@ pub struct Settings {
     pub log_level: String,
     /// Command handlers by name.
     pub handlers: BTreeMap<String, HandlerSettings>,
+    /// Handlers in libraries by name. Whoever starts the service registers them.
+    pub libraries: BTreeMap<String, LibrarySettings>,
     /// Memory regions by name.
     pub regions: BTreeMap<String, RegionSettings>,
     /// Which handler an opcode calls.
     pub opcodes: BTreeMap<u32, String>,
+}
+
+impl Settings {
+    /// The private directory: `runtime_dir`, else the one of `name`.
+    pub fn runtime_path(&self) -> PathBuf {
+        let named = || RuntimeDir::path_for(&self.name).expect("the name was checked");
+        self.runtime_dir.clone().unwrap_or_else(named)
+    }
 }
 
 /// Limits of idempotency keys.

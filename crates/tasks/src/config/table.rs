@@ -7,8 +7,10 @@
 //! Not here: the settings of single handlers and regions (`named.rs`), how a value is read (`value.rs`),
 //! relations between settings (`check.rs`).
 
+use super::isolation::ISOLATION_SETTINGS;
+use super::memory_door::MEMORY_DOOR_SETTINGS;
 use super::trace::TRACE_SETTINGS;
-use super::value::Kind::{self, Bytes, Count, Fraction, Hosts, OneOf, Path, Paths, Span, Switch};
+use super::value::Kind::{self, Bytes, Count, Fraction, Hosts, Name, OneOf, Path, Paths, Span, Switch};
 use super::web::WEB_SETTINGS;
 use millpond::policy::{admit, affinity, steal};
 use std::time::Duration;
@@ -114,10 +116,20 @@ fn strategies() -> Vec<&'static str> {
 /// without a section.
 pub const SETTINGS: &[Setting] = &ALL;
 
-const PARTS: [&[Setting]; 3] = [GENERAL, WEB_SETTINGS, TRACE_SETTINGS];
+const PARTS: [&[Setting]; 6] =
+    [WITHOUT_SECTION, ISOLATION_SETTINGS, GENERAL, MEMORY_DOOR_SETTINGS, WEB_SETTINGS, TRACE_SETTINGS];
 
-static ALL: [Setting; GENERAL.len() + WEB_SETTINGS.len() + TRACE_SETTINGS.len()] = {
-    let mut all = [GENERAL[0]; GENERAL.len() + WEB_SETTINGS.len() + TRACE_SETTINGS.len()];
+const COUNT: usize = {
+    let (mut count, mut part) = (0, 0);
+    while part < PARTS.len() {
+        count += PARTS[part].len();
+        part += 1;
+    }
+    count
+};
+
+static ALL: [Setting; COUNT] = {
+    let mut all = [WITHOUT_SECTION[0]; COUNT];
     let (mut index, mut part, mut place) = (0, 0, 0);
     while index < all.len() {
         if place == PARTS[part].len() {
@@ -129,8 +141,8 @@ static ALL: [Setting; GENERAL.len() + WEB_SETTINGS.len() + TRACE_SETTINGS.len()]
     all
 };
 
-/// All but those of the HTTP door and of traces, which have files of their own.
-const GENERAL: &[Setting] = &[
+/// Those that stand in no section.
+const WITHOUT_SECTION: &[Setting] = &[
     setting("workers", Count(1, 4096), "auto", "pool", "How many workers run tasks.")
         .specified("thread_count")
         .or("auto", "one for each processor, `workers_max` at most"),
@@ -193,14 +205,9 @@ const GENERAL: &[Setting] = &[
     setting("stack_bytes", Bytes(64 << 10, GIB), "auto", "pool", "The size of each worker's stack.")
         .or("auto", "what Rust gives a thread"),
     setting("strategy", OneOf(strategies), "shared", "pool", "Which worker a task from outside is given to."),
-    setting(
-        "runtime_dir",
-        Path,
-        "auto",
-        "daemon",
-        "The private directory of the control socket and the mailboxes.",
-    )
-    .or("auto", "a directory of this user, made when the daemon starts"),
+    setting("name", Name, "millpond", "daemon", "What the daemon is called, by programs that look for it."),
+    setting("runtime_dir", Path, "auto", "daemon", "The private directory of sockets and mailboxes.")
+        .or("auto", "the one of this user for `name`, made when the daemon starts"),
     setting(
         "drain_timeout",
         UP_TO_A_DAY,
@@ -208,6 +215,10 @@ const GENERAL: &[Setting] = &[
         "daemon",
         "How long tasks may go on once the daemon was told to end.",
     ),
+];
+
+/// Those of the sections that have no file of their own.
+const GENERAL: &[Setting] = &[
     setting(
         "back_pressure.policy",
         OneOf(|| admit::Policy::NAMES.to_vec()),

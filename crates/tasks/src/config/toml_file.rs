@@ -103,9 +103,15 @@ impl Walk<'_> {
 
     fn handlers(&mut self, table: &Table) {
         for (name, at, entries) in self.named(HANDLER, table) {
-            if !entries.iter().any(|(key, _)| key.get_ref() == "command") {
+            let is_said = |(key, item): (&Spanned<Cow<str>>, &Item)| match key.get_ref().as_ref() {
+                "command" => true,
+                "library" => item.get_ref().as_str() != Some("none"),
+                _ => false,
+            };
+            if !entries.iter().any(is_said) {
                 let message = format!(
-                    "handler.{name}: expected a command, got none; add command = [\"program\", \"argument\"]"
+                    "handler.{name}: expected a command or a library, got neither; add command = [\"program\", \
+                     \"argument\"]"
                 );
                 self.error_at(at, message);
             }

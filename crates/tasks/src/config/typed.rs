@@ -5,8 +5,11 @@
 //!
 //! Not here: what the parts are given (`settings.rs`).
 
+use super::check;
 use super::finding::Finding;
+use super::isolation::IsolationSettings;
 use super::load::{Loaded, LoadedTable};
+use super::memory_door::MemoryDoorSettings;
 use super::settings::{
     AllowSettings, BuiltinSettings, ControlSettings, HandlerSettings, KeySettings, MailboxFileSettings,
     RegionAccess, RegionSettings, ResultSettings, ResultsFull, RetrySettings, Settings, StreamSettings,
@@ -16,6 +19,7 @@ use super::value::Value;
 use super::web::WebSettings;
 use super::{ConfigSources, load};
 use crate::request::Limits;
+use crate::runtime_dir::RuntimeDir;
 use millpond::{
     AffinityMethod, AffinitySettings, BackPressure, MetricsConfig, PoolConfig, Predict, ScaleSettings,
     StealSettings, StealSize, Strategy,
@@ -46,6 +50,8 @@ defaults_of_the_table! {
     RetrySettings = retry;
     ControlSettings = control;
     WebSettings = web;
+    MemoryDoorSettings = memory_door;
+    IsolationSettings = isolation;
     MailboxFileSettings = mailbox;
     ResultSettings = results;
     StreamSettings = stream;
@@ -59,17 +65,23 @@ impl Loaded {
         if self.has_errors() {
             return Err(self.findings());
         }
+        let pool = self.pool();
+        let library = |(name, table): (&String, &LoadedTable)| Some((name.clone(), table.library()?));
+        let programs = self.handlers.iter().filter(|(_, table)| table.library().is_none());
         Ok(Settings {
-            pool: self.pool(),
+            isolation: self.isolation(pool.workers),
+            pool,
             tasks_max: self.count("tasks_max"),
             keys: KeySettings { max: self.count("keys_max"), age_max: self.duration("keys_age_max") },
             retry: RetrySettings {
                 backoff_min: self.duration("retry.backoff_min"),
                 backoff_max: self.duration("retry.backoff_max"),
             },
-            runtime_dir: text(self.value("runtime_dir")).map(PathBuf::from),
+            name: self.name("name").to_owned(),
+            runtime_dir: self.runtime_dir(),
             drain_timeout: self.duration("drain_timeout"),
             control: self.control(),
+            memory_door: self.memory_door(),
             web: self.web(),
             mailbox: self.mailbox(),
             request: self.request(),
@@ -78,10 +90,24 @@ impl Loaded {
             trace: self.trace(),
             builtin: self.builtin(),
             log_level: self.name("log.level").to_owned(),
-            handlers: self.handlers.iter().map(|(name, table)| (name.clone(), table.handler())).collect(),
+            handlers: programs.map(|(name, table)| (name.clone(), table.handler())).collect(),
+            libraries: self.handlers.iter().filter_map(library).collect(),
             regions: self.regions.iter().map(|(name, table)| (name.clone(), table.region())).collect(),
             opcodes: self.opcodes.iter().map(|(opcode, (handler, _))| (*opcode, handler.clone())).collect(),
         })
+    }
+
+    /// What `runtime_dir` says, unless a later layer gave the daemon a name.
+    fn runtime_dir(&self) -> Option<PathBuf> {
+        let path = text(self.value("runtime_dir")).map(PathBuf::from);
+        path.filter(|_| !check::name_is_later(self))
+    }
+
+    /// The private directory of the daemon. It is known even while something else is wrong, so that commands
+    /// find a daemon that was started before.
+    pub fn runtime_path(&self) -> PathBuf {
+        let named = || RuntimeDir::path_for(self.name("name")).expect("the name was checked");
+        self.runtime_dir().unwrap_or_else(named)
     }
 
     fn control(&self) -> ControlSettings {
@@ -392,7 +418,8 @@ mod tests {
             Kind::OneOf(names) => {
                 names().into_iter().find(|name| *name != setting.default).map_or("", quoted)
             }
-            Kind::Name | Kind::Path => "\"/x\"",
+            Kind::Name | Kind::Symbol => "\"x\"",
+            Kind::Path => "\"/x\"",
             Kind::Address => "\"127.0.0.1:7\"",
             Kind::Url => "\"http://x\"",
             Kind::Paths | Kind::Hosts => "[\"/x\"]",
@@ -424,8 +451,12 @@ mod tests {
             assert_ne!(before, after, "{} = {value} changes nothing", setting.name);
         }
         for setting in HANDLER_SETTINGS {
-            let rest = if setting.name == "command" { "" } else { "command = ['x']\n" };
-            let before = format!("{:?}", of_file("[handler.a]\ncommand = ['x']\n"));
+            let (rest, plain) = match setting.name {
+                "command" | "library" => ("", "command = ['x']\n"),
+                "symbol" => ("library = '/l.so'\n", "library = '/l.so'\n"),
+                _ => ("command = ['x']\n", "command = ['x']\n"),
+            };
+            let before = format!("{:?}", of_file(&format!("[handler.a]\n{plain}")));
             let after = format!(
                 "{:?}",
                 of_file(&format!("[handler.a]\n{rest}{} = {}", setting.name, another(setting)))

@@ -35,6 +35,8 @@ pub enum Kind {
     OneOf(fn() -> Vec<&'static str>),
     /// The name of a handler.
     Name,
+    /// What a function is called in a library.
+    Symbol,
     /// An absolute path.
     Path,
     /// An address of this machine with a port.
@@ -69,6 +71,7 @@ impl fmt::Display for Kind {
             Self::Switch => f.write_str("true or false"),
             Self::OneOf(names) => write!(f, "one of {}", names().join(", ")),
             Self::Name => f.write_str("a name of 1 to 64 of the letters a-z, 0-9, _, . and -"),
+            Self::Symbol => f.write_str("a name of 1 to 255 of the letters a-z, A-Z, 0-9 and _"),
             Self::Path => f.write_str("an absolute path"),
             Self::Address => f.write_str("an address with a port"),
             Self::Url => f.write_str("a URL"),
@@ -278,6 +281,9 @@ impl Kind {
             (Self::Name, Untyped(text) | Text(text)) => {
                 is_name(text).then(|| Value::Text((*text).to_owned()))
             }
+            (Self::Symbol, Untyped(text) | Text(text)) => {
+                is_symbol(text).then(|| Value::Text((*text).to_owned()))
+            }
             (Self::Path, Untyped(text) | Text(text)) => {
                 is_path(text).then(|| Value::Text((*text).to_owned()))
             }
@@ -393,6 +399,14 @@ fn is_name(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(is_letter)
 }
 
+/// As C names its functions.
+fn is_symbol(text: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    (1..=255).contains(&text.len())
+        && text.bytes().all(is_letter)
+        && !text.starts_with(|letter: char| letter.is_ascii_digit())
+}
+
 fn is_sentence(text: &str) -> bool {
     (1..=SENTENCE_CHARACTERS_MAX).contains(&text.chars().count()) && !text.contains(char::is_control)
 }
@@ -479,6 +493,16 @@ mod tests {
                 && !is_sentence("a\nb")
                 && !is_sentence(&"a".repeat(SENTENCE_CHARACTERS_MAX + 1))
         );
+    }
+
+    #[test]
+    fn a_symbol_is_what_c_can_name() {
+        for symbol in ["a", "_", "handler_Resize2", &"x".repeat(255)] {
+            assert!(is_symbol(symbol), "{symbol}");
+        }
+        for other in ["", "2a", "a-b", "a.b", "a b", "a\0", "ä", &"x".repeat(256)] {
+            assert!(!is_symbol(other), "{other}");
+        }
     }
 
     #[test]

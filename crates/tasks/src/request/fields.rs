@@ -6,6 +6,8 @@
 //!
 //! Not here: what a field may say (`values.rs`).
 
+use super::limits::Limits;
+use super::plain;
 use super::problem::Problem;
 use super::values::{self, Value};
 use crate::nearest::nearest;
@@ -13,6 +15,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
+use std::str;
 
 /// The fields a request may have, in the order in which it is printed.
 pub(super) const NAMES: [&str; 11] = [
@@ -29,6 +32,22 @@ pub(super) const NAMES: [&str; 11] = [
     "traceparent",
 ];
 
+/// A field by its place in [`NAMES`].
+#[derive(Clone, Copy)]
+pub(super) enum Field {
+    TaskId,
+    Opcode,
+    Handler,
+    Args,
+    Priority,
+    Affinity,
+    TimeoutMs,
+    DelayMs,
+    Retries,
+    IdempotencyKey,
+    Traceparent,
+}
+
 /// What people write who mean one of the names, where the names are not alike.
 const OTHER_WORDS: [(&str, &str); 6] = [
     ("id", "task_id"),
@@ -44,14 +63,30 @@ const KEYS_FEW_MAX: usize = 8;
 /// The values of one request, each at the place of its name in [`NAMES`].
 pub(super) struct Fields<'a> {
     text: &'a str,
-    values: [Option<&'a RawValue>; NAMES.len()],
+    values: [Option<&'a str>; NAMES.len()],
     /// The first name that is unknown or comes again.
     stray: Option<Problem>,
+    /// The arguments as the parser gave them, if one was asked.
+    args: Option<&'a RawValue>,
+    /// Whether nothing is left that [`look_through`] could find in a value.
+    is_plain: bool,
 }
 
 impl<'a> Fields<'a> {
+    /// The fields of a plain text within the limits; none if it is not so plain that one walk can tell.
+    pub(super) fn read_plain(bytes: &'a [u8], limits: &Limits) -> Option<Self> {
+        let text = str::from_utf8(bytes).ok()?;
+        let mut values = [None; NAMES.len()];
+        let is_plain = plain::object(text, 0, limits, |key, value| {
+            let slot = NAMES.iter().position(|name| *name == key);
+            slot.is_some_and(|slot| values[slot].replace(value).is_none())
+        });
+        is_plain.then_some(Fields { text, values, stray: None, args: None, is_plain })
+    }
+
     pub(super) fn read(text: &'a str) -> Result<Self, Problem> {
-        let mut fields = Fields { text, values: [None; NAMES.len()], stray: None };
+        let mut fields =
+            Fields { text, values: [None; NAMES.len()], stray: None, args: None, is_plain: false };
         let mut reader = serde_json::Deserializer::from_str(text);
         let read = Outermost(&mut fields).deserialize(&mut reader).and_then(|()| reader.end());
         read.map_err(|error| syntax(text, text, &error))?;
@@ -61,38 +96,35 @@ impl<'a> Fields<'a> {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn values(&self) -> &[Option<&'a str>] {
+        &self.values
+    }
+
+    pub(super) fn text(&self) -> &'a str {
+        self.text
+    }
+
     /// The value of a field. `null` is the same as leaving it out.
-    pub(super) fn get(&self, name: &str) -> Option<Value<'a>> {
-        let json = self.raw(name)?.get();
+    pub(super) fn get(&self, field: Field) -> Option<Value<'a>> {
+        let json = self.values[field as usize].filter(|value| *value != "null")?;
         Some(Value { json, offset: offset_in(self.text, json) })
     }
 
-    /// The same, as the parser gave it.
-    pub(super) fn raw(&self, name: &str) -> Option<&'a RawValue> {
-        let slot = NAMES.iter().position(|known| *known == name)?;
-        self.values[slot].filter(|value| value.get() != "null")
+    /// The arguments, if a parser gave them.
+    pub(super) fn parsed_args(&self) -> Option<&'a RawValue> {
+        self.args
     }
 
-    /// Looks through a value for names that come twice, and for what cannot be a number or a string.
+    /// Looks through a value, unless that was done already.
     pub(super) fn look_through(&self, value: &Value<'a>) -> Result<(), Problem> {
-        let mut twice = None;
-        let mut reader = serde_json::Deserializer::from_str(value.json);
-        let read = Within { twice: &mut twice }.deserialize(&mut reader);
-        match (twice, read) {
-            (Some(key), _) => {
-                let offset =
-                    if let Cow::Borrowed(key) = key { quote_before(self.text, key) } else { value.offset };
-                Err(Problem::invalid(offset, format!("the key {} comes twice", values::shown(&key))))
-            }
-            (None, Err(error)) => Err(syntax(self.text, value.json, &error)),
-            (None, Ok(())) => Ok(()),
-        }
+        if self.is_plain { Ok(()) } else { look_through(self.text, value) }
     }
 
-    fn note_stray(&mut self, key: Cow<'a, str>, value: &'a RawValue, known: bool) {
+    fn note_stray(&mut self, key: Cow<'a, str>, value: &'a str, known: bool) {
         let offset = match key {
             Cow::Borrowed(key) => quote_before(self.text, key),
-            Cow::Owned(_) => offset_in(self.text, value.get()),
+            Cow::Owned(_) => offset_in(self.text, value),
         };
         let name = values::shown(&key);
         let message = match (known, meant(&key)) {
@@ -104,6 +136,21 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// Looks through a value of `text` for names that come twice, and for what cannot be a number or a string.
+pub(super) fn look_through<'a>(text: &'a str, value: &Value<'a>) -> Result<(), Problem> {
+    let mut twice = None;
+    let mut reader = serde_json::Deserializer::from_str(value.json);
+    let read = Within { twice: &mut twice }.deserialize(&mut reader);
+    match (twice, read) {
+        (Some(key), _) => {
+            let offset = if let Cow::Borrowed(key) = key { quote_before(text, key) } else { value.offset };
+            Err(Problem::invalid(offset, format!("the key {} comes twice", values::shown(&key))))
+        }
+        (None, Err(error)) => Err(syntax(text, value.json, &error)),
+        (None, Ok(())) => Ok(()),
+    }
+}
+
 /// The known name that was probably meant by an unknown one.
 fn meant(key: &str) -> Option<&'static str> {
     let other = OTHER_WORDS.iter().find(|(word, _)| key.eq_ignore_ascii_case(word));
@@ -111,7 +158,7 @@ fn meant(key: &str) -> Option<&'static str> {
 }
 
 /// Where `part`, a slice of `text`, begins in it.
-fn offset_in(text: &str, part: &str) -> usize {
+pub(super) fn offset_in(text: &str, part: &str) -> usize {
     (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize).min(text.len())
 }
 
@@ -121,7 +168,7 @@ fn quote_before(text: &str, key: &str) -> usize {
 }
 
 /// What the parser says about `part` of `text`, with what it stumbled over.
-fn syntax(text: &str, part: &str, error: &serde_json::Error) -> Problem {
+pub(super) fn syntax(text: &str, part: &str, error: &serde_json::Error) -> Problem {
     let line = error.line().saturating_sub(1);
     let line_start: usize = part.split_inclusive('\n').take(line).map(str::len).sum();
     let offset = (line_start + error.column().saturating_sub(1)).min(part.len());
@@ -189,8 +236,13 @@ impl<'a> Visitor<'a> for Outermost<'_, 'a> {
         while let Some(key) = map.next_key_seed(Key)? {
             let value = map.next_value::<&'a RawValue>()?;
             match NAMES.iter().position(|name| *name == key) {
-                Some(slot) if self.0.values[slot].is_none() => self.0.values[slot] = Some(value),
-                slot => self.0.note_stray(key, value, slot.is_some()),
+                Some(slot) if self.0.values[slot].is_none() => {
+                    self.0.values[slot] = Some(value.get());
+                    if slot == Field::Args as usize {
+                        self.0.args = Some(value);
+                    }
+                }
+                slot => self.0.note_stray(key, value.get(), slot.is_some()),
             }
         }
         Ok(())

@@ -82,6 +82,15 @@ impl Problem {
         self.with_path(text, path)
     }
 
+    /// The same for a text that is the value of `args`. It names no task, whatever is called so in it.
+    pub(super) fn in_args(self, text: &[u8]) -> RequestError {
+        let within = scan::path(text, self.offset);
+        let joint = if within.is_empty() || within.starts_with('[') { "" } else { "." };
+        let path = format!("args{joint}{within}");
+        let position = Position::of(text, self.offset);
+        RequestError { id: None, code: self.code, path, message: self.message, position }
+    }
+
     /// A request that has more than `bytes_max` bytes, of which `text` may be only the first.
     pub(super) fn too_long(text: &[u8], bytes_max: u64) -> RequestError {
         let bytes_max_here = usize::try_from(bytes_max).unwrap_or(usize::MAX);

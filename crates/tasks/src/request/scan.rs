@@ -14,9 +14,9 @@ use crate::error::ErrorCode;
 use std::ops::Range;
 use std::str;
 
-/// Depth and string lengths. Escapes count as they are written.
-pub(super) fn check(text: &[u8], limits: &Limits) -> Result<(), Problem> {
-    let mut depth = 0_u64;
+/// Depth and string lengths of a text that lies within `around` others. Escapes count as they are written.
+pub(super) fn check(text: &[u8], around: u64, limits: &Limits) -> Result<(), Problem> {
+    let mut depth = around;
     for (token, place) in Tokens::of(text) {
         match token {
             Token::OpenObject | Token::OpenArray => {
@@ -27,7 +27,7 @@ pub(super) fn check(text: &[u8], limits: &Limits) -> Result<(), Problem> {
                     return Err(Problem::new(ErrorCode::TooLarge, place.start, message));
                 }
             }
-            Token::Close => depth = depth.saturating_sub(1),
+            Token::Close => depth = depth.saturating_sub(1).max(around),
             Token::String => {
                 let bytes = inside(text, place.clone()).len();
                 if bytes as u64 > limits.string_bytes_max {

@@ -78,9 +78,13 @@ impl Value<'_> {
 
     pub(super) fn handler_name(&self) -> Result<Box<str>, Problem> {
         let allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.' | b'-');
-        let name = self.string();
-        let name =
-            name.filter(|name| (1..=HANDLER_BYTES_MAX).contains(&name.len()) && name.bytes().all(allowed));
+        let is_name = |name: &str| (1..=HANDLER_BYTES_MAX).contains(&name.len()) && name.bytes().all(allowed);
+        // Without escapes, which nobody needs here, what stands between the quotes is the name.
+        let inside = self.json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        if let Some(name) = inside.filter(|name| is_name(name)) {
+            return Ok(name.into());
+        }
+        let name = self.string().filter(|name| is_name(name));
         let expected =
             || format!("a name of 1 to {HANDLER_BYTES_MAX} characters out of a-z, 0-9, _, . and -");
         name.map(Into::into).ok_or_else(|| self.unexpected(&expected()))

@@ -6,7 +6,9 @@
 
 use crate::toys::{Mill, NEVER, SOON, ended, failed, failure, is_at, json, small, until};
 use millpond_tasks::error::TABLE;
-use millpond_tasks::{Call, ErrorCode, Handler, ServiceConfig, StopCause, Stopped};
+use millpond_tasks::{
+    Call, ErrorCode, Handler, Limits, Request, ServiceConfig, StopCause, Stopped, Submit, function,
+};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -460,4 +462,39 @@ fn a_cancel_at_the_moment_a_task_is_due_ends_it_for_good() {
     }
     mill.settle();
     assert_eq!(mill.handle.pool_metrics().panicked, 0, "a worker began a task that had ended");
+}
+
+#[test]
+fn an_attempt_may_run_on_the_thread_that_asks() {
+    let mill = Mill::start_with(small(), |registry| {
+        let who = |call: &Call| {
+            Ok(json(&format!("[{}, {}]", millpond::current_worker().is_some(), call.attempt())))
+        };
+        registry.add("who", function(who)).unwrap();
+    });
+    let run = |text: &str, attempt| {
+        let request = Request::parse(text.as_bytes(), &Limits::default()).unwrap();
+        mill.handle.run_here(request, attempt, Submit::default())
+    };
+    // It would wait for ever for a worker, and for an hour for its time.
+    let plugs = mill.plug();
+    let task = run(r#"{"handler":"who","task_id":1,"delay_ms":3600000}"#, 3).unwrap().task;
+    assert!(task.is_ended());
+    assert_eq!(ended(&task).result().unwrap().get(), "[false, 3]");
+    assert_eq!(ended(&run(r#"{"handler":"who"}"#, 1).unwrap().task).result().unwrap().get(), "[false, 1]");
+    let held = run(r#"{"handler":"hold"}"#, 2).unwrap().task;
+    let call = mill.call();
+    assert_eq!((call.attempt(), is_at(&held, "running")), (2, true));
+    mill.handle.cancel(held.id()).unwrap();
+    assert!(call.is_cancelled());
+    drop(call);
+    assert_eq!(failed(&run(r#"{"handler":"panic"}"#, 1).unwrap().task).code, ErrorCode::HandlerCrashed);
+    mill.unplug();
+    for plug in &plugs {
+        ended(plug);
+    }
+    let stats = mill.settle();
+    assert_eq!((stats.accepted, stats.handlers["who"].succeeded), (5, 2));
+    mill.service.as_ref().unwrap().drain(Duration::ZERO);
+    assert_eq!(run(r#"{"handler":"who"}"#, 1).unwrap_err().failure.code, ErrorCode::Draining);
 }

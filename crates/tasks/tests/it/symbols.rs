@@ -4,8 +4,10 @@
 //! In the specification a task held a bare address, and whoever took the region away left it dangling. Here
 //! memory lives as long as anybody holds it, and not a moment longer.
 
-use millpond_tasks::symbols::{Access, HeapMemory, Memory, SYMBOL_BYTES_MAX, SymbolError};
-use millpond_tasks::{ErrorCode, Symbols};
+use crate::toys::{ended, json, small};
+use millpond_tasks::symbols::{Access, HeapMemory, Memory, RegionUse, SYMBOL_BYTES_MAX, SymbolError};
+use millpond_tasks::{Call, ErrorCode, Handler, Registry, Service, Submit, Symbols, TaskFailure};
+use serde_json::value::RawValue;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -169,4 +171,38 @@ fn names_come_and_go_while_others_read_and_write() {
             }
         });
     });
+}
+
+/// Writes to the region `r`.
+struct Writer;
+
+impl Handler for Writer {
+    fn start(&self, call: Call) {
+        let written = call.regions()[0].write(0, b"x");
+        call.finish(written.map(|()| json("null")));
+    }
+
+    fn regions(&self, _: &RawValue) -> Result<Vec<RegionUse>, TaskFailure> {
+        Ok(vec![RegionUse { name: "r".into(), access: Access::Write }])
+    }
+}
+
+#[test]
+fn a_task_that_has_ended_holds_no_memory_although_its_outcome_is_kept() {
+    let mut registry = Registry::new();
+    registry.add("write", Writer).unwrap();
+    let symbols = Symbols::new();
+    let memory = heap(1);
+    symbols.register("r", Arc::clone(&memory) as Arc<dyn Memory>, Access::ReadWrite).unwrap();
+    let service = Service::start(small(), registry, symbols.clone()).unwrap();
+    let handle = service.handle();
+    let submit = |text: &[u8]| handle.submit(text, Submit::default()).unwrap().task;
+    let written = submit(br#"{"handler":"write"}"#);
+    assert_eq!(ended(&written).result().unwrap().get(), "null");
+    let cancelled = submit(br#"{"handler":"write","delay_ms":3600000}"#);
+    symbols.unregister("r").unwrap();
+    assert!(Arc::strong_count(&memory) > 1, "the task that waits holds it");
+    handle.cancel(cancelled.id()).unwrap();
+    assert_eq!(Arc::strong_count(&memory), 1);
+    assert!(handle.get(written.id()).is_ok() && handle.get(cancelled.id()).is_ok(), "both are kept");
 }

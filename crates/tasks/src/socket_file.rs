@@ -4,16 +4,15 @@
 //! be deleted, and then the lock would be of a file that nobody else sees. The socket is 0600, and the
 //! directory around it 0700: nobody else has a moment in which to connect.
 //!
-//! Not here: who may talk once the connection stands (`reactor.rs`).
+//! Not here: who may talk once the connection stands (each door decides).
 
 use crate::runtime_dir::{RuntimeDir, RuntimeLock, already_running};
-use mio::net::UnixListener;
 use rustix::fs::{AtFlags, FileType, Mode, Stat, chmod, statat, unlinkat};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 /// The longest path of a socket, in bytes: the kernel has 108, one of them for the zero at the end.
@@ -21,7 +20,7 @@ const PATH_BYTES_MAX: usize = 107;
 
 /// A socket that this process listens to. The file goes when this is dropped.
 #[derive(Debug)]
-pub(super) struct SocketFile {
+pub struct SocketFile {
     path: PathBuf,
     directory: RuntimeDir,
     name: OsString,
@@ -31,8 +30,9 @@ pub(super) struct SocketFile {
 }
 
 impl SocketFile {
-    /// Takes the directory around `path`, and listens there.
-    pub(super) fn listen(path: &Path) -> io::Result<(Self, UnixListener)> {
+    /// Takes the directory around `path`, and listens there. The listener waits in its calls, as those of
+    /// the standard library do.
+    pub fn listen(path: &Path) -> io::Result<(Self, UnixListener)> {
         let (Some(around), Some(name)) = (path.parent(), path.file_name()) else {
             let text = format!("{}: expected the path of a socket in a directory of its own", path.display());
             return Err(io::Error::new(ErrorKind::InvalidInput, text));
@@ -61,7 +61,8 @@ impl SocketFile {
         Ok((Self { path, directory, name, identity: identity(&found), _lock: lock }, listener))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 }

@@ -8,6 +8,8 @@
 //!
 //! Not here: what is put into the directory.
 
+use crate::nearest::shown;
+use crate::registry::{HANDLER_NAME_BYTES_MAX, is_handler_name};
 use rustix::fs::{FlockOperation, Mode, OFlags, fchmod, flock, fstat, mkdir, open, openat};
 use rustix::io::Errno;
 use rustix::process::{geteuid, getpid};
@@ -18,6 +20,8 @@ use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+/// What a daemon is called if nobody says otherwise.
+const DAEMON_NAME: &str = "millpond";
 /// Read, write and enter for the owner, nothing for others.
 const PRIVATE: Mode = Mode::RWXU;
 
@@ -49,6 +53,28 @@ impl RuntimeDir {
             Some(base) if base.is_absolute() => base.join("millpond"),
             _ => PathBuf::from(format!("/tmp/millpond-{}", geteuid().as_raw())),
         }
+    }
+
+    /// Where the daemon of this name has its directory: that of `millpond` is [the default](Self::default_path),
+    /// and others lie beside it. A name with a slash in it is the directory itself.
+    pub fn path_for(name: &str) -> io::Result<PathBuf> {
+        if name.contains('/') {
+            return Ok(PathBuf::from(name));
+        }
+        if !is_handler_name(name) {
+            let text = format!(
+                "name: expected 1 to {HANDLER_NAME_BYTES_MAX} characters out of a-z, 0-9, _, . and -, or a path with a \
+                 / in it, got {}",
+                shown(name)
+            );
+            return Err(io::Error::new(ErrorKind::InvalidInput, text));
+        }
+        let mut path = Self::default_path().into_os_string();
+        if name != DAEMON_NAME {
+            path.push("-");
+            path.push(name);
+        }
+        Ok(path.into())
     }
 
     /// Opens the directory, and makes it first if it is missing; the folder around it must exist.
