@@ -95,12 +95,15 @@ struct Daemon {
     web: Option<HttpDoor>,
     traces: Option<Exporter>,
     directory: PathBuf,
+    /// In how many processes functions run, if not on threads of this one.
+    processes: Option<usize>,
 }
 
 impl Daemon {
     fn start(settings: &Settings, log: &Log, zygote: Option<Zygote>) -> Result<Self, Failure> {
         let failed = |what: &str, error: &dyn std::fmt::Display| Failure::Failed(format!("{what}: {error}"));
-        let directory = settings.runtime_dir.clone().unwrap_or_else(RuntimeDir::default_path);
+        let directory = settings.runtime_path();
+        let processes = zygote.is_some().then_some(settings.isolation.processes);
         let service = isolation::start(settings, log, zygote)?;
         let traces =
             Exporter::start(&settings.trace, log.clone()).map_err(|error| failed("traces", &error))?;
@@ -135,7 +138,7 @@ impl Daemon {
         let web =
             settings.web.enabled.then(|| HttpDoor::open(settings.web.clone(), service.handle(), log.clone()));
         let web = web.transpose().map_err(|error| failed("HTTP", &error))?;
-        Ok(Self { service, control, mailbox, memory, web, traces, directory })
+        Ok(Self { service, control, mailbox, memory, web, traces, directory, processes })
     }
 
     /// Says where it listens, and what to try.
@@ -157,6 +160,7 @@ impl Daemon {
                 "control": control,
                 "mailbox": mailbox,
                 "memory": memory,
+                "isolated_processes": self.processes,
                 "web": web,
                 "handlers": handle.handlers(),
             }));
@@ -177,6 +181,9 @@ impl Daemon {
         }
         if let Some(url) = &web {
             let _ = writeln!(text, "  HTTP, dashboard {url}/");
+        }
+        if let Some(processes) = self.processes {
+            let _ = writeln!(text, "  isolation       functions run in {processes} processes of their own");
         }
         let _ = writeln!(text, "  handlers        {}", handle.handlers().join(", "));
         if control.is_some() {

@@ -16,7 +16,7 @@ use millpond_tasks::handler::builtin::BUILTIN_NAMES;
 use std::ffi::{c_char, c_int, c_void};
 use std::slice;
 
-/// The handler takes microseconds and neither waits nor streams.
+/// The handler takes microseconds and neither waits nor streams, so that whoever submits a task may run it.
 pub const THREADPOOL_QUICK: u32 = 1;
 
 /// Makes a function a handler that requests may name: {"handler": "resize", ...}, and that a configuration file may give an

@@ -9,14 +9,16 @@ use crate::border::{nothing_to_report, wrong};
 use crate::callbacks::{self, Callback, Callbacks};
 use crate::lent_memory::{Gone, LentMemory};
 use crate::numbers::{Numbers, Special, deadline};
+use crate::ready::Ready;
 use crate::registered::{self, Function, PoolHandler};
 use crate::result::OwnedResult;
 use crate::setup;
 use crate::stream::{Next, StreamReader};
+use millpond_tasks::config::Isolation;
 use millpond_tasks::symbols::Access;
 use millpond_tasks::{
-    ErrorCode, Outcome, Reader, Refused, Request, Service, ServiceHandle, Submit, Symbols, TaskFailure,
-    TaskId, Wants,
+    DoorName, ErrorCode, Outcome, Reader, Refused, Request, Service, ServiceHandle, Submit, Symbols,
+    TaskFailure, TaskId, Wants,
 };
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,11 +36,14 @@ pub(crate) struct Here {
     handle: ServiceHandle,
     numbers: Arc<Numbers>,
     callbacks: Callbacks,
+    ready: Ready,
     /// Held while a result is handed over, so that no two get it.
     handing_over: Mutex<()>,
     /// Memory that C has lent, by name.
     lent: Mutex<HashMap<Box<str>, Lent>>,
     drain_timeout: Duration,
+    /// Whether handlers run in processes of their own.
+    isolates: bool,
 }
 
 /// Memory that C has lent.
@@ -66,9 +71,11 @@ impl Here {
             service: Mutex::new(Some(started.service)),
             numbers: Arc::default(),
             callbacks: Callbacks::default(),
+            ready: Ready::new(started.settings.results.clone()),
             handing_over: Mutex::default(),
             lent: Mutex::default(),
             drain_timeout: started.settings.drain_timeout,
+            isolates: started.settings.isolation.mode == Isolation::Process,
         })
     }
 
@@ -76,6 +83,13 @@ impl Here {
     pub(crate) fn submit(&self, text: &[u8], want: Want) -> Result<u64, TaskFailure> {
         let request =
             Request::parse(text, self.handle.limits()).map_err(|error| Refused::from(error).failure)?;
+        if !matches!(want, Want::Stream)
+            && let Some(quick) = self.handle.quick_number(&request)
+            && self.ready.has_room()
+            && let Some(number) = self.answer_at_once(quick, &request, &want)?
+        {
+            return Ok(number);
+        }
         let callback = match want {
             Want::Callback(callback) => Some(callback),
             _ => None,
@@ -88,6 +102,35 @@ impl Here {
             self.callbacks.give_back();
         }
         submitted
+    }
+
+    /// Runs a quick handler here and now. None if it is not quick after all.
+    fn answer_at_once(&self, quick: u32, request: &Request, want: &Want) -> Result<Option<u64>, TaskFailure> {
+        if let Want::Callback(_) = want {
+            self.callbacks.take_place(self.pool, self.handle.config().tasks_max)?;
+        }
+        let mut json = Vec::new();
+        let door = DoorName::Library;
+        let answer = self.handle.answer_quick(quick, &request.args, door, Duration::ZERO, &mut json);
+        let refused = matches!(&answer, Some(Err(failure)) if failure.code == ErrorCode::Draining);
+        if answer.is_none() || refused {
+            if let Want::Callback(_) = want {
+                self.callbacks.give_back();
+            }
+            return answer.transpose().map(|_| None);
+        }
+        let number = self.numbers.next();
+        let result = match answer {
+            Some(Err(failure)) => OwnedResult::failure(number, failure.code.number(), &failure.message),
+            _ => OwnedResult::success(number, &json),
+        };
+        if let Want::Callback(callback) = want {
+            self.callbacks.call(*callback, result);
+        } else {
+            self.ready.keep(number, result);
+            self.numbers.has_ended(number);
+        }
+        Ok(Some(number))
     }
 
     fn submit_request(
@@ -144,6 +187,10 @@ impl Here {
     pub(crate) fn poll(&self, number: u64) -> Result<OwnedResult, TaskFailure> {
         let id = self.id_of(number)?;
         let alone = self.handing_over.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(result) = self.ready.take(number) {
+            self.numbers.was_fetched(number);
+            return Ok(result);
+        }
         let task = self.handle.take(&id).map_err(|failure| about(number, failure))?;
         self.numbers.was_fetched(number);
         drop(alone);
@@ -154,10 +201,10 @@ impl Here {
     /// As [`poll`](Self::poll), waiting for the end at most so long.
     pub(crate) fn wait(&self, number: u64, timeout_ms: u32) -> Result<OwnedResult, TaskFailure> {
         let id = self.id_of(number)?;
-        let task = self.handle.get(&id).map_err(|failure| about(number, failure))?;
-        task.wait(Duration::from_millis(timeout_ms.into()));
-        // Nothing may hold on to the task when its result is handed over, or its memory would outlive it.
-        drop(task);
+        // One that is not there was quick, or its result was fetched.
+        if let Ok(task) = self.handle.get(&id) {
+            task.wait(Duration::from_millis(timeout_ms.into()));
+        }
         self.poll(number)
     }
 
@@ -301,6 +348,12 @@ impl Here {
 /// Handlers that are registered while the pool runs.
 impl Here {
     pub(crate) fn add_handler(&self, name: &str, function: Function) -> Result<(), TaskFailure> {
+        if self.isolates {
+            return Err(wrong(format!(
+                "handler {name:?}: expected it to be registered before the pool was created, with NULL for the pool, \
+                 since its worker processes have only what there was then (isolation = \"process\")"
+            )));
+        }
         let handler = PoolHandler::new(function, 0, self.pool);
         self.handle.add_handler(name, Box::new(handler)).map_err(|error| wrong(error.to_string()))
     }

@@ -25,6 +25,7 @@ mod here;
 mod lent_memory;
 mod numbers;
 mod pools;
+mod ready;
 mod registered;
 mod result;
 mod setup;

@@ -50,10 +50,10 @@ pub(crate) struct OwnedResult {
     serial: u64,
     block: Box<result>,
     /// What `data` points to. It is not touched while C has the result.
-    _data: Box<[u8]>,
+    data: Box<[u8]>,
 }
 
-// SAFETY: the pointers in the block point into `_data`, which travels with it; nothing else is shared.
+// SAFETY: the pointers in the block point into `data`, which travels with it; nothing else is shared.
 unsafe impl Send for OwnedResult {}
 
 static SERIAL: AtomicU64 = AtomicU64::new(0);
@@ -93,7 +93,12 @@ impl OwnedResult {
     }
 
     fn new(block: result, data: Box<[u8]>) -> Self {
-        Self { serial: SERIAL.fetch_add(1, Relaxed), block: Box::new(block), _data: data }
+        Self { serial: SERIAL.fetch_add(1, Relaxed), block: Box::new(block), data }
+    }
+
+    /// How much memory it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        (size_of::<Self>() + size_of::<result>() + self.data.len()) as u64
     }
 
     pub(crate) fn serial(&self) -> u64 {

@@ -8,12 +8,13 @@
 
 use crate::border::wrong;
 use crate::registered::{Function, PoolHandler, for_later};
-use millpond_native::{add_libraries, exported, symbol_name};
+use millpond_native::{exported, library_handlers, symbol_name};
+use millpond_shm::isolate::{Handlers, IsolationError, Zygote, service};
 use millpond_tasks::config::{
     ConfigFile, ConfigSources, FILE_BYTES_MAX, Isolation, Loaded, Settings, Severity, Value, load,
 };
 use millpond_tasks::handler::builtin::BUILTIN_NAMES;
-use millpond_tasks::{ErrorCode, Level, Log, Registry, Service, TaskFailure};
+use millpond_tasks::{ErrorCode, Level, Log, Service, TaskFailure};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
@@ -36,24 +37,15 @@ pub(crate) fn start(path: Option<&str>, pool: usize) -> Result<Started, TaskFail
         BUILTIN_NAMES.iter().copied().chain(functions.keys().map(String::as_str)).collect();
     let loaded = load(&ConfigSources { handlers: &known, ..sources });
     let settings = loaded.settings().map_err(|_| mistakes(&loaded))?;
-    if settings.isolation.mode == Isolation::Process {
-        return Err(wrong(
-            "isolation: expected \"thread\" for a pool in this process, got \"process\"; let `millpond serve` run the \
-             handlers (as a library of theirs) and use threadpool_attach",
-        ));
-    }
-    let mut registry = Registry::new();
-    for (name, function) in functions {
-        let opcode =
-            settings.opcodes.iter().find(|(_, called)| **called == name).map_or(0, |(code, _)| *code);
-        registry
-            .add(&name, PoolHandler::new(function, opcode, pool))
-            .map_err(|error| wrong(error.to_string()))?;
-    }
-    add_libraries(&mut registry, &settings).map_err(|error| wrong(error.to_string()))?;
-    let service = Service::from_settings(&settings, registry, &log(&settings)).map_err(|error| {
-        TaskFailure::new(ErrorCode::BadArguments, format!("the pool did not start: {error}"))
-    })?;
+    let build = {
+        let settings = settings.clone();
+        move || handlers(&functions, &settings, pool)
+    };
+    let failed = |error: IsolationError| wrong(format!("the pool did not start: {error}"));
+    // Worker processes are copies of this one, so that they have its functions; it may have one thread only by now.
+    let isolates = settings.isolation.mode == Isolation::Process;
+    let zygote = isolates.then(|| Zygote::start(&settings, build.clone())).transpose().map_err(failed)?;
+    let service = service(&settings, build().map_err(wrong)?, &log(&settings), zygote).map_err(failed)?;
     Ok(Started { service, settings })
 }
 
@@ -64,6 +56,20 @@ fn read(path: &str) -> Result<Vec<u8>, TaskFailure> {
     let file = File::open(path).map_err(failed)?;
     file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
     Ok(bytes)
+}
+
+/// The handlers of a pool that are not built in.
+fn handlers(
+    functions: &BTreeMap<String, Function>,
+    settings: &Settings,
+    pool: usize,
+) -> Result<Handlers, String> {
+    let mut handlers = library_handlers(settings).map_err(|error| error.to_string())?;
+    for (name, function) in functions {
+        let opcode = settings.opcodes.iter().find(|(_, called)| *called == name).map_or(0, |(code, _)| *code);
+        handlers.push((name.clone(), Box::new(PoolHandler::new(*function, opcode, pool))));
+    }
+    Ok(handlers)
 }
 
 /// The C functions of a new pool, by name: all that were registered, and those that the file names and the program

@@ -161,13 +161,13 @@ pub(crate) fn begin(api: &Arc<Api>, request: Request<Incoming>, visit: Visit) ->
     let mut origin = None;
     let is_read = body.is_end_stream();
     let began = visit.began;
-    let Some(route) = routes::find(&head.method, head.uri.path()) else {
+    let Some((number, route)) = routes::find(&head.method, head.uri.path()) else {
         let answered = without_route(api, &head, visit.peer, &mut origin);
         let answer = finish(answered, &head, is_read, origin, request_id);
         api.door.meter.record(None, answer.status().as_u16(), began.elapsed());
         return Begun::Answered(answer);
     };
-    let mut ask = Ask { route, head, body: Some(body), is_read, visit };
+    let mut ask = Ask { route, number, head, body: Some(body), is_read, visit };
     let answered = match (admit(api, &ask, route, &mut origin), &route.act) {
         (Ok(()), Act::Now(act)) if is_read => act(api, &mut ask),
         (Ok(()), _) => return Begun::Later(Box::new(Later { ask, origin, request_id })),
@@ -187,34 +187,35 @@ impl Later {
 }
 
 /// A large answer may lie unread for long, so all of them together have a limit.
-fn count_large(api: &Api, answer: Answer) -> Answered {
-    let (head, body) = answer.into_parts();
-    let body = match body {
-        Reply::Whole(bytes) if bytes.len() > LARGE_BYTES => match api.answers.take(bytes.len()) {
-            Some(held) => Reply::Large { bytes, _held: held },
-            None => {
-                let advice = "come again, or raise web.answers_bytes_max";
-                let detail =
-                    format!("answers that others have not read take as much memory as they may; {advice}");
-                return Err(Problem::new(Fault::AnswersFull, detail));
-            }
-        },
-        other => other,
+fn count_large(api: &Api, reply: &mut Reply) -> Result<(), Box<Problem>> {
+    let Reply::Whole(bytes) = reply else { return Ok(()) };
+    if bytes.len() <= LARGE_BYTES {
+        return Ok(());
+    }
+    let Some(held) = api.answers.take(bytes.len()) else {
+        let advice = "come again, or raise web.answers_bytes_max";
+        let detail = format!("answers that others have not read take as much memory as they may; {advice}");
+        return Err(Problem::new(Fault::AnswersFull, detail));
     };
-    Ok(Response::from_parts(head, body))
+    *reply = Reply::Large { bytes: std::mem::take(bytes), _held: held };
+    Ok(())
 }
 
 /// Finishes the answer of a route, and counts it.
 fn finish_ask(
     api: &Api,
-    answered: Answered,
+    mut answered: Answered,
     ask: &Ask,
     origin: Option<HeaderValue>,
     request_id: HeaderValue,
 ) -> Answer {
-    let answered = answered.and_then(|answer| count_large(api, answer));
+    if let Ok(answer) = &mut answered
+        && let Err(problem) = count_large(api, answer.body_mut())
+    {
+        answered = Err(problem);
+    }
     let answer = finish(answered, &ask.head, ask.is_read, origin, request_id);
-    api.door.meter.record(Some(ask.route.number()), answer.status().as_u16(), ask.visit.began.elapsed());
+    api.door.meter.record(Some(ask.number), answer.status().as_u16(), ask.visit.began.elapsed());
     answer
 }
 

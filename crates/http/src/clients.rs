@@ -78,6 +78,8 @@ pub(crate) struct Client {
     cut: AtomicU8,
     /// How the worker is told. Written by it, taken by whoever tells it.
     waker: Mutex<Option<Waker>>,
+    /// Whether there is a waker, so that not every look takes the lock. Changed under it.
+    has_waker: AtomicBool,
     /// What it came in with, until its first request takes it or does not come. Brought before the worker has it,
     /// then touched by the worker alone; the lock is never waited for.
     pass: Mutex<Option<Pass>>,
@@ -107,6 +109,7 @@ impl Client {
             stalled: AtomicU64::new(0),
             cut: AtomicU8::new(0),
             waker: Mutex::new(None),
+            has_waker: AtomicBool::new(false),
             pass: Mutex::new(None),
             has_pass: AtomicBool::new(false),
             requests: AtomicU64::new(0),
@@ -197,6 +200,18 @@ impl Client {
         }
     }
 
+    /// An answer that counted as written is not: its worker is told to go on with it when there is room.
+    pub(crate) fn is_held_up(&self) {
+        if self.phase() != Phase::Busy {
+            self.is_handed_over.store(true, Relaxed);
+            self.set_phase(Phase::Busy);
+        }
+        self.stalls();
+        if let Some(waker) = &*lock(&self.waker) {
+            waker.wake_by_ref();
+        }
+    }
+
     /// Whether it may still be sending: the body of its last request, or more requests than we want.
     pub(crate) fn may_be_sending(&self) -> bool {
         self.has_body.load(Relaxed) || self.is_dismissed.load(Relaxed) || self.is_leaving.load(Relaxed)
@@ -220,13 +235,15 @@ impl Client {
         split(self.phase.load(Relaxed)).0
     }
 
-    /// How the worker wants to be told. Says what it has been told already.
+    /// How the worker wants to be told; always the same way, since a connection is one task from end to end. Says
+    /// what it has been told already.
     pub(crate) fn listen(&self, waker: &Waker) -> Option<Cut> {
-        let mut known = lock(&self.waker);
-        if !known.as_ref().is_some_and(|known| known.will_wake(waker)) {
+        // One that is just being taken is woken too, and then looks again.
+        if !self.has_waker.load(Relaxed) {
+            let mut known = lock(&self.waker);
             *known = Some(waker.clone());
+            self.has_waker.store(true, Relaxed);
         }
-        drop(known);
         if self.cut.load(Relaxed) == 0 {
             return None;
         }
@@ -240,7 +257,10 @@ impl Client {
             self.is_leaving.store(true, Relaxed);
         }
         self.cut.store(why as u8 + 1, Release);
-        let waker = lock(&self.waker).take();
+        let mut known = lock(&self.waker);
+        let waker = known.take();
+        self.has_waker.store(false, Relaxed);
+        drop(known);
         if let Some(waker) = waker {
             waker.wake();
         }

@@ -154,8 +154,8 @@ fn answer(
         visit.place = api.door.try_take();
         visit.place.is_none()
     };
-    let (api, client) = (Arc::clone(api), Arc::clone(client));
     if waits {
+        let (api, client) = (Arc::clone(api), Arc::clone(client));
         return Answering::Later(Box::pin(async move {
             let seat = match pass {
                 Some(Pass::Seat(seat)) => Some(seat),
@@ -171,22 +171,25 @@ fn answer(
                 }
                 Err(why) => refusal(&api, why),
             };
-            sent(&api, client, response, is_last)
+            sent(&api, &client, response, is_last)
         }));
     }
     // Whoever has a place needs no seat beside it. A reserve is held until the answer is made.
     let _reserved = pass.filter(|pass| matches!(pass, Pass::Health { .. }));
-    match begin(&api, request, visit) {
-        Begun::Answered(response) => Answering::Now(Some(sent(&api, client, response, is_last))),
-        Begun::Later(later) => Answering::Later(Box::pin(async move {
-            let response = guarded(&api, later).await;
-            sent(&api, client, response, is_last)
-        })),
+    match begin(api, request, visit) {
+        Begun::Answered(response) => Answering::Now(Some(sent(api, client, response, is_last))),
+        Begun::Later(later) => {
+            let (api, client) = (Arc::clone(api), Arc::clone(client));
+            Answering::Later(Box::pin(async move {
+                let response = guarded(&api, later).await;
+                sent(&api, &client, response, is_last)
+            }))
+        }
     }
 }
 
 /// The answer as hyper sends it.
-fn sent(api: &Api, client: Arc<Client>, mut response: Response<Reply>, is_last: bool) -> Response<Sent> {
+fn sent(api: &Api, client: &Arc<Client>, mut response: Response<Reply>, is_last: bool) -> Response<Sent> {
     if !response.headers().contains_key(CONNECTION) {
         client.was_heard();
     }
@@ -194,7 +197,7 @@ fn sent(api: &Api, client: Arc<Client>, mut response: Response<Reply>, is_last: 
         client.is_dismissed();
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    response.map(|reply| Sent::new(reply, client))
+    response.map(|reply| Sent::new(reply, Arc::clone(client)))
 }
 
 /// What the API says at first sight. A panic of ours costs this request alone.

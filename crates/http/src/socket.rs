@@ -19,33 +19,17 @@ pub(crate) enum Socket {
 impl Socket {
     /// Reads what is there.
     pub(crate) fn read(&self, into: &mut [u8]) -> io::Result<usize> {
-        self.receive(into, RecvFlags::empty())
+        read(self, into)
     }
 
     /// Looks at what is there and leaves it there.
     pub(crate) fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
-        self.receive(into, RecvFlags::PEEK)
-    }
-
-    fn receive(&self, into: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
-        loop {
-            match rustix::net::recv(self, &mut *into, flags) {
-                Ok((_, count)) => return Ok(count),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        receive(self, into, RecvFlags::PEEK)
     }
 
     /// Writes as much as there is room for.
     pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        loop {
-            match rustix::net::send(self, bytes, SendFlags::NOSIGNAL) {
-                Ok(count) => return Ok(count),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        write(self, bytes)
     }
 
     /// Says that nothing more will be written.
@@ -60,6 +44,32 @@ impl AsFd for Socket {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
             Self::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+/// Reads what is there.
+pub(crate) fn read(socket: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
+    receive(socket, into, RecvFlags::empty())
+}
+
+fn receive(socket: impl AsFd, into: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
+    loop {
+        match rustix::net::recv(&socket, &mut *into, flags) {
+            Ok((_, count)) => return Ok(count),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Writes as much as there is room for.
+pub(crate) fn write(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    loop {
+        match rustix::net::send(&socket, bytes, SendFlags::NOSIGNAL) {
+            Ok(count) => return Ok(count),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
     }
 }

@@ -6,8 +6,12 @@
 //! block, or when hyper has nothing more to do in the first round.
 //!
 //! The wire also notes what the client does (`clients.rs`), since it is the first to see.
+//!
+//! Not here: a socket that tokio knows (`link.rs`), and when its small answers go out (`outbox.rs`).
 
 use crate::clients::Client;
+use crate::link::Link;
+use crate::outbox;
 use crate::socket::Socket;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use std::cell::RefCell;
@@ -17,8 +21,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
 
 /// How much is read at once.
 const READ_BYTES: usize = 16 << 10;
@@ -55,12 +57,9 @@ pub(crate) struct Wire {
 
 enum Io {
     /// The selector does not know it. `is_drained`: the last read took all that was there.
-    Bare {
-        socket: Socket,
-        is_drained: bool,
-    },
-    Tcp(TcpStream),
-    Unix(UnixStream),
+    Bare { socket: Socket, is_drained: bool },
+    /// The selector knows it. The outbox holds it too while an answer lies there.
+    Known(Arc<Link>),
     /// While it is handed over, or after that failed.
     Lost,
 }
@@ -74,8 +73,11 @@ impl Wire {
     pub(crate) fn into_socket(self) -> Option<Socket> {
         match self.io {
             Io::Bare { socket, .. } => Some(socket),
-            Io::Tcp(stream) => stream.into_std().ok().map(Socket::Tcp),
-            Io::Unix(stream) => stream.into_std().ok().map(Socket::Unix),
+            Io::Known(link) => {
+                // The outbox may hold it too, and what is in there goes out first.
+                outbox::send();
+                Arc::into_inner(link)?.into_socket()
+            }
             Io::Lost => None,
         }
     }
@@ -86,15 +88,7 @@ impl Wire {
             return Ok(());
         }
         let Io::Bare { socket, .. } = std::mem::replace(&mut self.io, Io::Lost) else { return Ok(()) };
-        self.io = match socket {
-            Socket::Tcp(stream) => {
-                // Whoever stays is answered more than once, and small answers must not wait for each other.
-                // It fails only if the other side has gone.
-                let _ = stream.set_nodelay(true);
-                Io::Tcp(TcpStream::from_std(stream)?)
-            }
-            Socket::Unix(stream) => Io::Unix(UnixStream::from_std(stream)?),
-        };
+        self.io = Io::Known(Arc::new(Link::new(socket, Arc::clone(&self.client))?));
         Ok(())
     }
 
@@ -131,13 +125,10 @@ impl Wire {
             return Poll::Pending;
         }
         self.register()?;
-        let mut buffer = ReadBuf::new(scratch);
-        ready!(match &mut self.io {
-            Io::Tcp(stream) => Pin::new(stream).poll_read(context, &mut buffer),
-            Io::Unix(stream) => Pin::new(stream).poll_read(context, &mut buffer),
+        match &self.io {
+            Io::Known(link) => link.poll_read(context, scratch),
             Io::Bare { .. } | Io::Lost => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
-        })?;
-        Poll::Ready(Ok(buffer.filled().len()))
+        }
     }
 
     fn poll_write_from(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
@@ -148,9 +139,13 @@ impl Wire {
             }
         }
         self.register()?;
-        match &mut self.io {
-            Io::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
-            Io::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
+        match &self.io {
+            Io::Known(link) if !link.has_rest() && outbox::put(link, bytes) => Poll::Ready(Ok(bytes.len())),
+            Io::Known(link) => {
+                // What was said before goes out before it.
+                outbox::send();
+                link.poll_write(context, bytes)
+            }
             Io::Bare { .. } | Io::Lost => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     }
@@ -193,14 +188,21 @@ impl Write for Wire {
         done
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         // hyper asks for this when it has nothing left to write.
+        if let Io::Known(link) = &self.io {
+            ready!(link.poll_rest(context))?;
+        }
         self.client.has_all();
         Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Whoever drives the connection decides how it ends.
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Whoever drives the connection decides how it ends; only what was said is written first.
+        if let Io::Known(link) = &self.io {
+            outbox::send();
+            ready!(link.poll_rest(context))?;
+        }
         Poll::Ready(Ok(()))
     }
 }

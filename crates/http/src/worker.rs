@@ -8,6 +8,7 @@ use crate::accept::{self, Listener};
 use crate::api::Api;
 use crate::connection;
 use crate::door::Arrival;
+use crate::outbox;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::Ordering::Release;
@@ -74,6 +75,7 @@ pub(crate) fn start(api: Arc<Api>, number: usize, listeners: Vec<Listener>) -> i
     let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
     thread::Builder::new().name(format!("millpond-http-{number}")).spawn(move || {
         runtime.block_on(async {
+            tokio::spawn(outbox::attend());
             for listener in listeners {
                 let api = Arc::clone(&api);
                 tokio::spawn(async move {
@@ -89,6 +91,7 @@ pub(crate) fn start(api: Arc<Api>, number: usize, listeners: Vec<Listener>) -> i
                     serve(&api, arrival);
                 }
             }
+            outbox::send();
         });
     })
 }

@@ -1,8 +1,8 @@
 //! The doors of a daemon on its own machine: the control socket, with its client, and the file mailboxes.
 //!
 //! Both live in one private directory ([`RuntimeDir`](millpond_tasks::RuntimeDir)), so that whoever may use them
-//! is decided by the file system. The control socket speaks frames ([`frame`]); `docs/PROTOCOL.md` says enough to write a client in
-//! any language, and [`Client`] is ours.
+//! is decided by the file system. The control socket speaks frames ([`frame`]); `docs/PROTOCOL.md` says enough to
+//! write a client in any language, and [`Client`] is ours.
 //!
 //! Not here: what a task is and what becomes of it (the crate `millpond-tasks`), and the program around it
 //! all.

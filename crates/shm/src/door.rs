@@ -24,11 +24,10 @@ use answers::Answers;
 use intake::Intake;
 use member::Member;
 use millpond_tasks::config::MemoryDoorSettings;
-use millpond_tasks::{Log, ServiceHandle, SocketFile};
+use millpond_tasks::{Log, MemoryDoorStats, ServiceHandle, SocketFile};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use serde::Serialize;
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -69,21 +68,6 @@ struct Shared {
     refused: AtomicU64,
 }
 
-/// How it stands at the door.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct MemoryDoorStats {
-    /// Programs that are attached now.
-    pub clients: usize,
-    /// Programs that came in since the start.
-    pub attached: u64,
-    /// Programs that were sent away.
-    pub refused: u64,
-    /// Tasks of theirs that are under way, quick ones left out.
-    pub under_way: usize,
-    /// Answers that wait for a program to read.
-    pub answers_waiting: usize,
-}
-
 impl MemoryDoor {
     /// Listens at this path, in a private directory of its own.
     pub fn open(
@@ -105,6 +89,8 @@ impl MemoryDoor {
             attached: AtomicU64::new(0),
             refused: AtomicU64::new(0),
         });
+        let weak = Arc::downgrade(&shared);
+        shared.service.show_memory_door(move || weak.upgrade().map(|shared| shared.stats()));
         let porter =
             Porter { shared: Arc::clone(&shared), listener, strangers: Vec::new(), guests: Vec::new() };
         let porter = thread::Builder::new().name("mp-porter".to_owned()).spawn(move || porter.run())?;
@@ -118,14 +104,7 @@ impl MemoryDoor {
 
     /// How it stands.
     pub fn stats(&self) -> MemoryDoorStats {
-        let members = self.shared.lock();
-        MemoryDoorStats {
-            clients: members.len(),
-            attached: self.shared.attached.load(Relaxed),
-            refused: self.shared.refused.load(Relaxed),
-            under_way: members.iter().map(|member| member.under_way.load(Acquire)).sum(),
-            answers_waiting: members.iter().map(|member| member.answers.waiting()).sum(),
-        }
+        self.shared.stats()
     }
 
     /// Takes no more tasks. What was sent before is handed to the service, which must still take requests; waits for
@@ -176,6 +155,17 @@ impl Drop for MemoryDoor {
 }
 
 impl Shared {
+    fn stats(&self) -> MemoryDoorStats {
+        let members = self.lock();
+        MemoryDoorStats {
+            clients: members.len(),
+            attached: self.attached.load(Relaxed),
+            refused: self.refused.load(Relaxed),
+            under_way: members.iter().map(|member| member.under_way.load(Acquire)).sum(),
+            answers_waiting: members.iter().map(|member| member.answers.waiting()).sum(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Member>>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }

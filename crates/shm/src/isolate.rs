@@ -36,7 +36,6 @@ use millpond_tasks::config::Settings;
 use millpond_tasks::{Handler, Log, Registry, RegistryError, Service, SetupError};
 use std::error::Error;
 use std::fmt;
-use std::hint::spin_loop;
 use std::io;
 use std::sync::Arc;
 use std::thread;
@@ -47,8 +46,6 @@ pub type Handlers = Vec<(String, Box<dyn Handler>)>;
 
 /// How long both sides look for more before they sleep. Waking one that sleeps takes about as long.
 const LINGER: Duration = Duration::from_micros(50);
-/// For how much of that they keep the processor to themselves. Most answers of a small task come sooner.
-const SPIN: Duration = Duration::from_micros(8);
 /// The longest sleep in a channel.
 const NAP: Duration = Duration::from_millis(100);
 /// How long a handler has to notice that its task was cancelled, before its process is killed.
@@ -132,16 +129,14 @@ fn start(
     Service::from_settings_with(settings, registry, log, &wrap).map_err(IsolationError::Setup)
 }
 
-/// Passes a moment, if there was something to do not long ago; false if it is time to sleep.
+/// Passes a moment, if there was something to do not long ago; false if it is time to sleep. The one that is waited
+/// for may need this very processor, so it is offered each time.
 fn linger(busy_at: Instant) -> bool {
-    let quiet = busy_at.elapsed();
-    if quiet < SPIN {
-        spin_loop();
-    } else if quiet < LINGER {
-        // The one that is waited for may need this very processor.
+    let is_early = busy_at.elapsed() < LINGER;
+    if is_early {
         thread::yield_now();
     }
-    quiet < LINGER
+    is_early
 }
 
 /// The memory of a process: large enough for the largest task and the largest answer. It has one task at a time, so

@@ -22,7 +22,7 @@ mod memory_file;
 mod message;
 
 pub use client::{AttachError, Client, ClientError, ClientSettings, HandlerNumber, Reply};
-pub use door::{MemoryDoor, MemoryDoorStats};
+pub use door::MemoryDoor;
 pub use handshake::MEMORY_SOCKET_NAME;
 pub use layout::{Plan, PlanError};
 

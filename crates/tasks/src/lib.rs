@@ -73,7 +73,7 @@ pub use runtime_dir::{RuntimeDir, RuntimeLock};
 pub use service::{DrainReport, Service, ServiceConfig, ServiceHandle, StartError};
 pub use setup::{SetupError, Wrap};
 pub use socket_file::SocketFile;
-pub use stats::{HandlerInfo, HandlerStats, Stats, Times};
+pub use stats::{HandlerInfo, HandlerStats, MemoryDoorStats, Stats, Times};
 pub use status::{TRIES_MAX, TaskDetail, TaskStatus, Try};
 pub use stream::{Said, StreamEvent};
 pub use submit::{Accepted, Submit};

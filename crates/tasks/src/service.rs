@@ -31,7 +31,7 @@ use crate::list::TaskList;
 use crate::registry::Registry;
 use crate::request::{Limits, TaskId};
 use crate::results::Results;
-use crate::stats::Counts;
+use crate::stats::{AskMemoryDoor, Counts};
 use crate::symbols::Symbols;
 use crate::task::Task;
 use crate::timer::Timer;
@@ -130,6 +130,8 @@ pub(crate) struct Shared {
     pub(crate) events: Bus,
     /// Set once, if ever.
     pub(crate) tracer: OnceLock<Arc<dyn Tracer>>,
+    /// As above.
+    pub(crate) memory_door: OnceLock<AskMemoryDoor>,
     /// Which task each worker has.
     pub(crate) at_work: AtWork,
     /// Tasks under way. A client that was told of an end finds its place free.
@@ -200,6 +202,7 @@ impl Service {
             wall: Wall::new(),
             events: Bus::default(),
             tracer: OnceLock::new(),
+            memory_door: OnceLock::new(),
             at_work: AtWork::new(pool.metrics().scaling.workers_max),
             live: AtomicUsize::new(0),
             untold: AtomicUsize::new(0),

@@ -105,11 +105,32 @@ pub struct Stats {
     pub timers: usize,
     /// Named regions of memory.
     pub regions: usize,
+    /// The door of shared memory, if it is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_door: Option<MemoryDoorStats>,
     /// The pool.
     pub pool: PoolStats,
     /// By name.
     pub handlers: BTreeMap<String, HandlerStats>,
 }
+
+/// How it stands at the door of shared memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MemoryDoorStats {
+    /// Programs that are attached now.
+    pub clients: usize,
+    /// Programs that came in since the start.
+    pub attached: u64,
+    /// Programs that were sent away.
+    pub refused: u64,
+    /// Tasks of theirs that are under way, quick ones left out.
+    pub under_way: usize,
+    /// Answers that wait for a program to read.
+    pub answers_waiting: usize,
+}
+
+/// Whoever can say how it stands there; none if it is closed by now.
+pub(crate) type AskMemoryDoor = Box<dyn Fn() -> Option<MemoryDoorStats> + Send + Sync>;
 
 /// One handler.
 #[derive(Clone, Debug, Serialize)]
@@ -173,6 +194,14 @@ impl Times {
 }
 
 impl ServiceHandle {
+    /// The door of shared memory shows its figures with the others from now on. False if one does already.
+    pub fn show_memory_door(
+        &self,
+        ask: impl Fn() -> Option<MemoryDoorStats> + Send + Sync + 'static,
+    ) -> bool {
+        self.shared.memory_door.set(Box::new(ask)).is_ok()
+    }
+
     /// The service at this moment.
     pub fn stats(&self) -> Stats {
         let shared = &self.shared;
@@ -205,6 +234,7 @@ impl ServiceHandle {
             keys: shared.keys.len(),
             timers: shared.timer.len(),
             regions: shared.symbols.len(),
+            memory_door: self.shared.memory_door.get().and_then(|ask| ask()),
             pool: self.pool_stats(),
             handlers: shared.registry.all().map(|of| (of.name.to_string(), handler_stats(of))).collect(),
         }

@@ -8,6 +8,7 @@
 mod configuration;
 mod daemon;
 mod load;
+mod memory;
 mod program;
 mod sim;
 mod submit;

@@ -18,6 +18,11 @@
         }                                                                                             \
     } while (0)
 
+/* How often something is done: less under valgrind, which takes fifty times as long. */
+static inline int often(int times) {
+    return getenv("CHECK_LESS") != NULL ? times / 25 : times;
+}
+
 /* So long that only a hang takes longer. */
 #define LONG_MS 60000u
 

@@ -28,18 +28,18 @@ pub(super) const PAGE: Shape = Shape { media: "text/html", schema: None };
 pub(super) const PART: Shape = Shape { media: "*/*", schema: None };
 
 /// `GET /healthz`.
-pub(super) fn health(_: &Arc<Api>, _: &mut Ask) -> Answered {
-    Ok(json_answer(StatusCode::OK, Bytes::from_static(b"{\"status\":\"ok\"}")))
+pub(super) fn health(_: &Arc<Api>, ask: &mut Ask) -> Answered {
+    Ok(ask.json(StatusCode::OK, Bytes::from_static(b"{\"status\":\"ok\"}")))
 }
 
 /// `GET /readyz`.
-pub(super) fn ready(api: &Arc<Api>, _: &mut Ask) -> Answered {
+pub(super) fn ready(api: &Arc<Api>, ask: &mut Ask) -> Answered {
     if api.door.is_draining() || api.service.is_draining() {
         let failure =
             TaskFailure::new(ErrorCode::Draining, "the daemon is shutting down and takes no more tasks");
         return Err(Problem::of_failure(failure, None));
     }
-    Ok(json_answer(StatusCode::OK, Bytes::from_static(b"{\"status\":\"ready\"}")))
+    Ok(ask.json(StatusCode::OK, Bytes::from_static(b"{\"status\":\"ready\"}")))
 }
 
 /// `GET /version`.

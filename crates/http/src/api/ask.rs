@@ -11,7 +11,9 @@ use crate::reply::Reply;
 use crate::visit::Visit;
 use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{
+    ACCEPT, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use millpond_tasks::TaskId;
@@ -29,9 +31,14 @@ pub(super) const JSON_TYPE: &str = "application/json";
 /// Requests or outcomes, one to a line.
 pub(super) const LINES_TYPE: &str = "application/x-ndjson";
 
+/// The largest map of headers that goes from a request to its answer and stays with the connection.
+const HEADERS_KEPT_MAX: usize = 32;
+
 /// One request on a known route.
 pub(crate) struct Ask {
     pub(crate) route: &'static Route,
+    /// The route's place in the table.
+    pub(crate) number: usize,
     pub(crate) head: Parts,
     /// None once a stream has it.
     pub(crate) body: Option<Incoming>,
@@ -122,6 +129,19 @@ impl Ask {
     }
 }
 
+impl Ask {
+    /// An answer in JSON, which nobody should keep. It takes the request's headers, so nothing reads those after it:
+    /// hyper uses the map of an answer for the next request, and so a small one goes round and is never made anew.
+    pub(super) fn json(&mut self, status: StatusCode, body: impl Into<Bytes>) -> Answer {
+        let mut headers = std::mem::take(&mut self.head.headers);
+        if headers.capacity() > HEADERS_KEPT_MAX {
+            headers = HeaderMap::new();
+        }
+        headers.clear();
+        json_with(headers, status, body.into())
+    }
+}
+
 /// `text/*;q=0.5` as range and quality.
 fn media_range(text: &str) -> (&str, f64) {
     let mut parts = text.split(';').map(str::trim);
@@ -138,11 +158,15 @@ fn covers(range: &str, kind: &str) -> bool {
 
 /// An answer in JSON, which nobody should keep.
 pub(super) fn json_answer(status: StatusCode, body: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Reply::Whole(body.into()));
-    *answer.status_mut() = status;
-    let headers = answer.headers_mut();
+    json_with(HeaderMap::new(), status, body.into())
+}
+
+fn json_with(mut headers: HeaderMap, status: StatusCode, body: Bytes) -> Answer {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON_TYPE));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let mut answer = Response::new(Reply::Whole(body));
+    *answer.status_mut() = status;
+    *answer.headers_mut() = headers;
     answer
 }
 

@@ -7,7 +7,7 @@
 //! Headers that other tools know (`Idempotency-Key`, `traceparent`) fill the fields of the same meaning.
 
 use super::Api;
-use super::ask::{Answer, Answered, Ask, JSON_TYPE, json_answer, json_of};
+use super::ask::{Answer, Answered, Ask, JSON_TYPE, json_of};
 use super::body;
 use super::problem::{Fault, Problem};
 use super::query::cut;
@@ -49,7 +49,7 @@ pub(super) async fn execute(api: &Arc<Api>, ask: &mut Ask) -> Answered {
         let problem = Problem::new(Fault::RequestTimeout, detail).about(task.id());
         return Err(problem.with_header(LOCATION, location(task.id())));
     }
-    let mut answer = result(task)?;
+    let mut answer = result(ask, task)?;
     note_replay(&accepted, &mut answer);
     Ok(answer)
 }
@@ -175,7 +175,7 @@ fn note_replay(accepted: &Accepted, answer: &mut Answer) {
 }
 
 /// What came of a task that has ended: its result, or its failure as a problem.
-fn result(task: &Task) -> Answered {
+fn result(ask: &mut Ask, task: &Task) -> Answered {
     let outcome = task.outcome().map(|outcome| outcome.result());
     match outcome {
         Some(Err(failure)) => Err(Problem::of_failure(failure.clone(), Some(task.id().clone()))),
@@ -183,7 +183,7 @@ fn result(task: &Task) -> Answered {
             let bytes = outcome.and_then(Result::ok).map_or(0, |value| value.get().len());
             let mut body = Vec::with_capacity(bytes + AROUND_A_RESULT);
             task.write_outcome(&mut body);
-            Ok(json_answer(StatusCode::OK, body))
+            Ok(ask.json(StatusCode::OK, body))
         }
     }
 }

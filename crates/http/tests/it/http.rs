@@ -129,12 +129,12 @@ impl Connection {
         (length > 0).then_some(chunk)
     }
 
-    /// Whether an answer comes within a moment; for what must be answered at once or not at all.
-    pub(crate) fn is_told(&mut self) -> bool {
-        self.stream.get_ref().set_read_timeout(Some(Duration::from_millis(300))).unwrap();
-        let is_told = self.stream.fill_buf().is_ok_and(|bytes| !bytes.is_empty());
-        self.stream.get_ref().set_read_timeout(Some(SOON)).unwrap();
-        is_told
+    /// Whether some of an answer has come by now.
+    pub(crate) fn has_answer(&mut self) -> bool {
+        self.stream.get_ref().set_nonblocking(true).unwrap();
+        let has_answer = self.stream.fill_buf().is_ok_and(|bytes| !bytes.is_empty());
+        self.stream.get_ref().set_nonblocking(false).unwrap();
+        has_answer
     }
 
     /// All that still comes, or an error.

@@ -98,6 +98,11 @@ impl Daemon {
         self.calls.recv_timeout(SOON).expect("the handler is called")
     }
 
+    /// The next call of the handler `hold`, if there is one already.
+    pub(crate) fn try_call(&self) -> Option<Call> {
+        self.calls.try_recv().ok()
+    }
+
     /// Follows a stream whose head says that there is one.
     pub(crate) fn follow(&self, path: &str, headers: &[&str]) -> Events {
         let mut connection = self.connect();

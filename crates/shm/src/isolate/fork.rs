@@ -8,7 +8,7 @@
 
 use rustix::process::{Pid, Signal};
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
@@ -88,6 +88,14 @@ pub(super) fn default_signals() {
     unsafe { libc::sigemptyset(none.as_mut_ptr()) };
     // SAFETY: the set was filled in above, and nobody wants to know the one before.
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), null_mut()) };
+}
+
+/// Writes out what the program has printed so far. Before a copy is made, so that the copy has nothing of it to print
+/// again; and at the end of a copy, which does nothing else of what a program does at its end.
+pub(super) fn flush() {
+    let _ = io::stdout().flush();
+    // SAFETY: no stream means all of them; those of a C program belong to its library, which locks each.
+    let _ = unsafe { libc::fflush(null_mut()) };
 }
 
 /// Does not let a signal do anything.

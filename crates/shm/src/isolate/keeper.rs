@@ -141,7 +141,7 @@ impl Keeper {
         self.crew.log.debug(&format!("isolation: worker process {} is ready", process.pid));
         let next = self.crew.desk.next(self.seat);
         self.go_on(process, next);
-        let mut busy_at = Instant::now();
+        let (mut busy_at, mut looked_at) = (Instant::now(), Instant::now());
         let ended = loop {
             let sign = sign(&held);
             let heard = self.hear(process, &mut held.receiver);
@@ -161,6 +161,11 @@ impl Keeper {
                     let nap = self.look_after(process);
                     held.receiver.wait(nap);
                 }
+            }
+            // One that never stops speaking must be stopped too.
+            if looked_at.elapsed() > NAP {
+                self.look_after(process);
+                looked_at = Instant::now();
             }
         };
         self.put_away(process, ended);

@@ -12,14 +12,19 @@ use super::wire::{News, order_bytes};
 use super::zygote::Zygote;
 use crate::layout::Plan;
 use millpond_queue::wpol::v2::Region;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SendFlags, Shutdown, shutdown};
-use rustix::process::Pid;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How long the zygote may take to end.
+const ZYGOTE_END_WAIT: Duration = Duration::from_secs(5);
 
 /// What a keeper is told of its process.
 #[derive(Debug)]
@@ -111,9 +116,23 @@ impl Link {
         if let Some(listener) = listener {
             let _ = shutdown(&*self.socket, Shutdown::Both);
             let _ = listener.join();
-            // Somebody who waits for any child of this process may have been quicker.
-            let _ = fork::reap(self.zygote);
+            self.end_zygote();
         }
+    }
+}
+
+impl Link {
+    /// It has nothing to wait for now. If it does not end, somebody has stopped it, or one of its children cannot be
+    /// taken away; those end with it in any case.
+    fn end_zygote(&self) {
+        // Somebody who waits for any child of this process may have been quicker; then there is nothing to do.
+        let Ok(watch) = pidfd_open(self.zygote, PidfdFlags::empty()) else { return };
+        let patience = Timespec::try_from(ZYGOTE_END_WAIT).ok();
+        let is_over = poll(&mut [PollFd::new(&watch, PollFlags::IN)], patience.as_ref());
+        if is_over != Ok(1) {
+            let _ = pidfd_send_signal(&watch, Signal::KILL);
+        }
+        let _ = fork::reap(self.zygote);
     }
 }
 

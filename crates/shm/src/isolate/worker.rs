@@ -71,6 +71,7 @@ fn live(spec: &Spec, memory: OwnedFd, line: OwnedFd) -> i32 {
     outlet.say(kind::READY, 0, 0, &[]);
     work(receiver, &outlet, &service.handle(), &is_over);
     service.stop(CLOSE_TIME);
+    fork::flush();
     0
 }
 

@@ -62,6 +62,7 @@ impl Zygote {
         }
         let plan = super::plan(settings);
         let (ours, theirs) = parcel::pair().map_err(IsolationError::NoZygote)?;
+        fork::flush();
         match fork::fork().map_err(IsolationError::NoZygote)? {
             Side::Parent(pid) => Ok(Self { pid, socket: ours, plan }),
             Side::Child => {

@@ -168,7 +168,11 @@ fn misbehave(call: &Call) -> Result<Box<RawValue>, TaskFailure> {
     let answer = |value: Value| Ok(to_raw_value(&value).unwrap());
     let myself = getpid();
     match args["do"].as_str().unwrap() {
-        "nothing" => answer(json!({"n": args["n"]})),
+        "work" => {
+            let until = Instant::now() + Duration::from_micros(args["us"].as_u64().unwrap());
+            while Instant::now() < until {}
+            answer(json!({"n": args["n"]}))
+        }
         "tell your pid" => answer(json!({"pid": std::process::id(), "attempt": call.attempt()})),
         "touch bad memory" => die(Signal::SEGV),
         "abort" => std::process::abort(),
@@ -190,13 +194,14 @@ fn misbehave(call: &Call) -> Result<Box<RawValue>, TaskFailure> {
         "crash once" if call.attempt() == 1 => die(Signal::SEGV),
         "crash once" => answer(json!({"attempt": call.attempt()})),
         "leave a child behind" => {
-            let nap = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
-            call.partial(to_raw_value(&nap.id()).unwrap())?;
+            let mut nap = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
+            call.partial(to_raw_value(&nap.id()).unwrap()).unwrap();
             // It is seen from outside before this one dies.
             while !call.is_cancelled() {
                 thread::sleep(Duration::from_millis(1));
             }
             kill_process(myself, Signal::SEGV).unwrap();
+            nap.wait().unwrap();
             answer(json!(null))
         }
         "speak" => {

@@ -140,7 +140,7 @@ fn without_its_zygote_tasks_fail_and_do_not_hang() {
     assert_eq!(lost.code, ErrorCode::HandlerCrashed, "{lost}");
     until("everybody is gone", || workers().is_empty());
     until("tasks are refused", || {
-        let outcome = bed.ask("nothing");
+        let outcome = bed.ask("tell your pid");
         let outcome = outcome.wait(LONG).unwrap();
         outcome.result().is_err_and(|failure| failure.message.contains("the process that starts"))
     });

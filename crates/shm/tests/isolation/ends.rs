@@ -2,7 +2,7 @@
 
 use crate::Scenario;
 use crate::bed::{Bed, LONG, descendants, failure, handlers, lives, result, settings, until, workers};
-use millpond_shm::isolate::{IsolationError, Zygote, service};
+use millpond_shm::isolate::{Handlers, IsolationError, Zygote, service};
 use millpond_tasks::{ErrorCode, Log};
 use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, waitpid};
 use serde_json::json;
@@ -38,7 +38,8 @@ fn a_program_with_a_second_thread_is_refused() {
 }
 
 fn processes_that_cannot_start_are_told_at_once() {
-    let builds: [(fn() -> Result<_, String>, &str); 3] = [
+    type Build = fn() -> Result<Handlers, String>;
+    let builds: [(Build, &str); 3] = [
         (|| Err("the library is not there".to_owned()), "the library is not there"),
         (|| panic!("in build"), "exited with status 101"),
         (|| Ok(handlers().into_iter().chain(handlers()).collect()), "there is one of this name already"),

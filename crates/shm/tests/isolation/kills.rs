@@ -34,7 +34,7 @@ impl Watch for Ledger {
         let Some(outcome) = task.outcome() else { return };
         self.ends.lock().unwrap().entry(tag).or_default().push(outcome.status());
         let is_right = match outcome.result() {
-            Ok(value) => value.get() == json!({"n": tag}).to_string(),
+            Ok(value) => value.get() == format!("{{\"n\":{tag}}}"),
             Err(failure) => {
                 failure.code == ErrorCode::HandlerCrashed && failure.message.contains("signal 9 (SIGKILL)")
             }
@@ -79,8 +79,10 @@ fn submit_until(bed: &Bed, ledger: &Arc<Ledger>, number: &AtomicU64, is_over: &A
         let mut batch = Vec::new();
         for _ in 0..8 {
             let n = number.fetch_add(1, Relaxed);
-            // Every other one is small enough for a slot.
-            let request = json!({"handler": "misbehave", "args": {"do": "nothing", "n": n, "pad": " ".repeat((n % 2 * 2000) as usize)}});
+            // Every other one is small enough for a slot, and some take a while.
+            let (pad, us) = (" ".repeat((n % 2 * 2000) as usize), n % 5 * 500);
+            let args = json!({"do": "work", "n": n, "us": us, "pad": pad});
+            let request = json!({"handler": "misbehave", "args": args});
             let who: Arc<dyn Watch> = Arc::clone(ledger) as _;
             let how = Submit {
                 reader: Some(Reader { who, tag: n, wants: Wants::Result }),

@@ -193,6 +193,7 @@ fn a_program_that_leaves_takes_nothing_with_it_and_leaves_nothing_behind() {
     until("all have gone", || house.stats().clients == 0);
     let stats = house.stats();
     assert_eq!((stats.attached, stats.under_way, stats.answers_waiting), (51, 0, 0));
+    assert_eq!(house.service.as_ref().unwrap().handle().stats().memory_door, Some(stats));
     until("their descriptors are closed", || descriptors() <= before);
     let handle = house.service.as_ref().unwrap().handle();
     until("every task has ended", || handle.live() == 0);

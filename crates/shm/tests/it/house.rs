@@ -2,10 +2,10 @@
 //!
 //! Two of them are quick, so that both ways through the door are taken.
 
-use millpond_shm::{Client, ClientSettings, MEMORY_SOCKET_NAME, MemoryDoor, MemoryDoorStats};
+use millpond_shm::{Client, ClientSettings, MEMORY_SOCKET_NAME, MemoryDoor};
 use millpond_tasks::config::{ConfigSources, MemoryDoorSettings, load};
 use millpond_tasks::{
-    ErrorCode, Log, Registry, Service, ServiceConfig, Symbols, TaskFailure, function, quick,
+    ErrorCode, Log, MemoryDoorStats, Registry, Service, ServiceConfig, Symbols, TaskFailure, function, quick,
 };
 use serde_json::value::{RawValue, to_raw_value};
 use std::path::{Path, PathBuf};
