@@ -180,7 +180,12 @@ impl Sender {
             return self.send_large(message);
         }
         // Nobody waits for it, so the ticket says nothing.
-        self.peer.submit(submission(message)).map(drop).map_err(refusal)
+        let submit = |sender: &Self| sender.peer.submit(submission(message)).map(drop).map_err(refusal);
+        match submit(self) {
+            // Slots of large messages that were read are free once their receipts have been seen.
+            Err(SendError::Full) if self.collect_receipts() => submit(self),
+            answer => answer,
+        }
     }
 
     /// Sends many, in order, until one is refused. Says how many went out.
@@ -199,10 +204,11 @@ impl Sender {
                 messages[done..].iter().take_while(|message| message.body.len() <= self.slot_body_max);
             let count =
                 run.iter_mut().zip(small).map(|(place, message)| *place = submission(message)).count();
-            match self.peer.send_batch(&run[..count]) {
-                Ok(sent) if sent == count => done += sent,
-                Ok(sent) => return (done + sent, Some(SendError::Full)),
-                Err(error) => return (done, Some(refusal(error))),
+            match self.peer.send_batch(&run[..count]).map_err(refusal) {
+                // If not all went, the next round says why.
+                Ok(sent) => done += sent,
+                Err(SendError::Full) if self.collect_receipts() => {}
+                Err(error) => return (done, Some(error)),
             }
         }
         (done, None)
@@ -227,8 +233,9 @@ impl Sender {
         Ok(())
     }
 
-    /// Takes back the blocks that were read.
-    fn collect_receipts(&mut self) {
+    /// Takes back the slots and blocks of messages that were read. Says whether there were any.
+    fn collect_receipts(&mut self) -> bool {
+        let before = self.receipts.len();
         for _ in 0..self.receipts.len() {
             let Some((ticket, block)) = self.receipts.pop_front() else { break };
             match self.peer.poll(&ticket) {
@@ -243,6 +250,7 @@ impl Sender {
                 Err(_) => {}
             }
         }
+        self.receipts.len() < before
     }
 
     /// Sleeps until there may be room for one more, at most so long and at most a tenth of a second.
@@ -437,6 +445,25 @@ mod tests {
         let refused = near.sender.send(&message(4, &[0; (1 << 14) + 1]));
         assert_eq!(refused, Err(SendError::TooLarge { bytes_max: 1 << 14 }));
         assert_eq!(all(&mut far.receiver), [(3, whole)]);
+    }
+
+    #[test]
+    fn slots_of_large_messages_that_were_read_are_there_for_small_ones() {
+        let plan = Plan { arena_bytes: 1 << 16, ..small() };
+        let large = vec![1; 200];
+        for is_batch in [false, true] {
+            let (mut near, mut far) = pair(plan);
+            for number in 1..=64 {
+                assert_eq!(near.sender.send(&message(number, &large)), Ok(()));
+            }
+            assert_eq!(near.sender.send(&message(65, b"")), Err(SendError::Full));
+            assert_eq!(all(&mut far.receiver).len(), 64);
+            if is_batch {
+                assert_eq!(near.sender.send_batch(&[message(65, b""), message(66, b"")]), (2, None));
+            } else {
+                assert_eq!(near.sender.send(&message(65, b"")), Ok(()));
+            }
+        }
     }
 
     #[test]

@@ -20,6 +20,7 @@ use crate::message::HANDLERS_MAX;
 use link::Link;
 use millpond_tasks::RuntimeDir;
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -86,6 +87,8 @@ struct Shared {
     table: Mutex<Table>,
     /// For those who follow: something was put on the table, or nobody leads.
     news: Condvar,
+    /// What a dead daemon left is not all sent yet: whoever waits sends it when there is room.
+    has_unsent: AtomicBool,
 }
 
 impl Shared {
@@ -115,6 +118,7 @@ impl Client {
             way_in: Mutex::default(),
             table: Mutex::default(),
             news: Condvar::new(),
+            has_unsent: AtomicBool::new(false),
             settings,
         };
         let client = Self { shared: Arc::new(shared) };

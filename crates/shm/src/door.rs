@@ -17,6 +17,8 @@ mod member;
 
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod misfortunes;
 
 use crate::channel::{Channel, ChannelError};
 use crate::handshake::{Hello, Welcome, is_over, same_user};
@@ -28,7 +30,7 @@ use millpond_tasks::{Log, MemoryDoorStats, ServiceHandle, SocketFile};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -41,6 +43,8 @@ use std::time::{Duration, Instant};
 const HELLO_TIME: Duration = Duration::from_secs(1);
 /// How many may be on the doorstep at once.
 const STRANGERS_MAX: usize = 16;
+/// How long nobody is let in after the system refused to.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How often the porter looks whether somebody's last task has ended, while somebody is leaving.
 const SETTLE_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -91,8 +95,13 @@ impl MemoryDoor {
         });
         let weak = Arc::downgrade(&shared);
         shared.service.show_memory_door(move || weak.upgrade().map(|shared| shared.stats()));
-        let porter =
-            Porter { shared: Arc::clone(&shared), listener, strangers: Vec::new(), guests: Vec::new() };
+        let porter = Porter {
+            shared: Arc::clone(&shared),
+            listener,
+            strangers: Vec::new(),
+            guests: Vec::new(),
+            closed_until: None,
+        };
         let porter = thread::Builder::new().name("mp-porter".to_owned()).spawn(move || porter.run())?;
         Ok(Self { shared, porter: Some(porter), socket })
     }
@@ -113,9 +122,7 @@ impl MemoryDoor {
         self.shared.is_draining.store(true, Relaxed);
         let until = Instant::now() + within;
         let members = self.shared.lock().clone();
-        for member in &members {
-            member.requests.close();
-        }
+        members.iter().for_each(|member| member.close());
         while members.iter().any(|member| !member.is_drained.load(Acquire)) && Instant::now() < until {
             thread::sleep(Duration::from_millis(1));
         }
@@ -183,6 +190,8 @@ struct Porter {
     /// Connected, and silent so far.
     strangers: Vec<(UnixStream, Instant)>,
     guests: Vec<Guest>,
+    /// Nobody is let in before: the system had no descriptor for one more.
+    closed_until: Option<Instant>,
 }
 
 /// An attached program, as the porter knows it.
@@ -216,7 +225,9 @@ impl Porter {
     /// Sleeps until something may have happened.
     fn wait(&self) {
         let hears = |descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN);
-        let mut watched = vec![hears(self.shared.bell.as_fd()), hears(self.listener.as_fd())];
+        let mut watched = vec![hears(self.shared.bell.as_fd())];
+        // Whoever cannot be let in must not be heard either, or the porter would never sleep.
+        watched.extend(self.can_let_in().then(|| hears(self.listener.as_fd())));
         watched.extend(self.strangers.iter().map(|(socket, _)| hears(socket.as_fd())));
         for guest in self.guests.iter().filter(|guest| !guest.is_gone) {
             watched.push(hears(guest.socket.as_fd()));
@@ -224,20 +235,40 @@ impl Porter {
         }
         let first = self.strangers.iter().map(|(_, since)| HELLO_TIME.saturating_sub(since.elapsed())).min();
         let leaving = self.guests.iter().any(|guest| guest.is_gone).then_some(SETTLE_INTERVAL);
-        let timeout = first.into_iter().chain(leaving).min().and_then(|time| Timespec::try_from(time).ok());
+        let reopens = self.closed_until.map(|until| until.saturating_duration_since(Instant::now()));
+        let timeout = first
+            .into_iter()
+            .chain(leaving)
+            .chain(reopens)
+            .min()
+            .and_then(|time| Timespec::try_from(time).ok());
         // Whatever came of it, everything is looked at.
         let _ = poll(&mut watched, timeout.as_ref());
         let _ = rustix::io::read(&self.shared.bell, &mut [0; 8]);
     }
 
     fn let_in(&mut self) {
-        while self.strangers.len() < STRANGERS_MAX {
-            let Ok((socket, _)) = self.listener.accept() else { return };
+        while self.can_let_in() {
+            self.closed_until = None;
+            let socket = match self.listener.accept() {
+                Ok((socket, _)) => socket,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    self.shared.log.warn(&format!("memory: a program could not be let in: {error}"));
+                    self.closed_until = Some(Instant::now() + ACCEPT_PAUSE);
+                    return;
+                }
+            };
             match process_of(&socket).and_then(|_| self.has_place()) {
                 Ok(()) => self.strangers.push((socket, Instant::now())),
                 Err(words) => self.send_away(&socket, words),
             }
         }
+    }
+
+    fn can_let_in(&self) -> bool {
+        let is_closed = self.closed_until.is_some_and(|until| Instant::now() < until);
+        self.strangers.len() < STRANGERS_MAX && !is_closed
     }
 
     fn has_place(&self) -> Result<(), String> {
@@ -278,13 +309,14 @@ impl Porter {
         let answers = Answers::new(channel.sender);
         let member = Arc::new(Member::new(name, self.shared.service.clone(), answers, requests));
         let intake = Intake::new(Arc::clone(&member), settings.clone(), self.shared.log.clone());
-        let system = |error: io::Error| format!("no thread for this program: {error}");
+        let system = |error: io::Error| format!("no place for this program: {error}");
         let socket = socket.try_clone().map_err(system)?;
+        // First: if the program is gone already, nothing has been started for it.
+        Welcome::yes().send(&socket).map_err(system)?;
         let thread = thread::Builder::new()
             .name("mp-memory".to_owned())
             .spawn(move || intake.run(channel.receiver))
             .map_err(system)?;
-        Welcome::yes().send(&socket).map_err(system)?;
         // If it has died since, the socket says so.
         let process = pidfd_open(pid, PidfdFlags::empty()).ok();
         self.shared.attached.fetch_add(1, Relaxed);

@@ -137,8 +137,13 @@ impl Link {
         }
     }
 
+    /// Whether something still waits for room.
+    pub(super) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
     /// Introduces handlers, then sends what an earlier daemon had not taken.
-    fn send_unsent(&mut self) -> Result<(), SendError> {
+    pub(super) fn send_unsent(&mut self) -> Result<(), SendError> {
         let Some(wired) = &mut self.wired else { return Err(SendError::Closed) };
         while let Some(name) = self.handlers.get(wired.introduced) {
             let word = wired.introduced as u32;

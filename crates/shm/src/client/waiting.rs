@@ -15,6 +15,7 @@ use crate::handshake::is_over;
 use std::hint::spin_loop;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,6 +24,8 @@ use std::time::{Duration, Instant};
 const NAP: Duration = Duration::from_millis(100);
 /// How often somebody who only polls asks whether the daemon lives.
 const CHECK_INTERVAL: Duration = Duration::from_millis(2);
+/// How long somebody waits who has something to send and no room.
+const UNSENT_NAP: Duration = Duration::from_millis(1);
 /// How long somebody waits who has no daemon to wait for, before a new one is looked for.
 const ALONE_NAP: Duration = Duration::from_millis(5);
 
@@ -37,6 +40,8 @@ pub(super) struct WayIn {
 enum Led<T> {
     Found(T),
     TimeOver,
+    /// Something of an earlier daemon's is still to be sent.
+    Unsent,
     /// The daemon is gone.
     Lost,
     /// There is none.
@@ -74,6 +79,8 @@ impl Shared {
             match led {
                 Led::Found(found) => return Some(found),
                 Led::TimeOver => return None,
+                Led::Unsent if self.send_unsent() => {}
+                Led::Unsent => thread::sleep(left().min(UNSENT_NAP)),
                 Led::Lost => self.lose(),
                 Led::Alone if !self.revive() => {
                     let nap = left().min(ALONE_NAP);
@@ -118,6 +125,9 @@ impl Shared {
             if is_over(&way_in.socket) {
                 return Led::Lost;
             }
+            if self.has_unsent.load(Relaxed) {
+                return Led::Unsent;
+            }
             way_in.receiver.wait(until.map_or(NAP, |until| until.saturating_duration_since(now)).min(NAP));
         }
     }
@@ -158,7 +168,18 @@ impl Shared {
         self.tell_followers();
         if is_lost {
             self.lose();
+        } else if self.has_unsent.load(Relaxed) {
+            self.send_unsent();
         }
+    }
+
+    /// Sends what an earlier daemon left, as far as there is room. Says whether that is all.
+    fn send_unsent(&self) -> bool {
+        let mut link = self.lock_link();
+        // Whatever is wrong will be noticed by whoever reads.
+        let _ = link.send_unsent();
+        self.has_unsent.store(link.has_unsent(), Relaxed);
+        !link.has_unsent()
     }
 
     /// The daemon is gone: takes back what is left, unless somebody has done so already.
@@ -167,6 +188,7 @@ impl Shared {
         let mut way_in = self.way_in.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(WayIn { receiver, .. }) = way_in.take_if(|way_in| way_in.is_dead()) {
             link.lose(receiver, &mut self.lock_table());
+            self.has_unsent.store(link.has_unsent(), Relaxed);
         }
         drop((way_in, link));
         self.tell_followers();

@@ -75,17 +75,12 @@ impl Answers {
         self.lock().send(&message);
     }
 
-    /// What a task said. False if others wait already: it should be said again later.
-    pub(super) fn event(&self, number: u64, body: &[u8]) -> bool {
-        let mut outgoing = self.lock();
-        let has_room = outgoing.waiting.is_empty();
-        if has_room {
-            outgoing.send(&Message { kind: EVENT, number, word: 0, sent_ns: 0, body });
-        }
-        has_room
+    /// What a task said. It waits if it finds no room, so nothing should be said without [`has_room`](Self::has_room).
+    pub(super) fn event(&self, number: u64, body: &[u8]) {
+        self.lock().send(&Message { kind: EVENT, number, word: 0, sent_ns: 0, body });
     }
 
-    /// Whether an event would be taken.
+    /// Whether nothing waits.
     pub(super) fn has_room(&self) -> bool {
         self.lock().waiting.is_empty()
     }
@@ -120,7 +115,7 @@ impl Answers {
     pub(super) fn flush(&self) -> bool {
         let mut outgoing = self.lock();
         while let Some(letter) = outgoing.waiting.pop_front() {
-            if outgoing.sender.send(&letter.message()) == Err(SendError::Full) {
+            if !outgoing.try_send(&letter.message()) {
                 outgoing.waiting.push_front(letter);
                 return false;
             }
@@ -148,27 +143,29 @@ impl Answers {
 impl Outgoing {
     /// Sends one, or keeps it until there is room.
     fn send(&mut self, message: &Message<'_>) {
-        if self.is_over {
+        if self.is_over || (self.waiting.is_empty() && self.try_send(message)) {
             return;
         }
-        let refused = if self.waiting.is_empty() { self.sender.send(message) } else { Err(SendError::Full) };
-        match refused {
-            Ok(()) => {}
-            Err(SendError::Full) => self.keep(message, message.word, message.body.to_vec()),
-            Err(SendError::TooLarge { bytes_max }) => {
-                let failure = too_large(message.body.len(), bytes_max);
-                let word = failure.code.number() as u32;
-                if message.kind == ANSWER {
-                    self.send(&Message { word, body: failure.message.as_bytes(), ..*message });
-                }
-            }
-            // Nobody can read it there.
-            Err(SendError::Closed | SendError::Broken) => self.is_over = true,
-        }
+        let Message { kind, number, word, body, .. } = *message;
+        self.waiting.push_back(Letter { kind, number, word, body: body.to_vec() });
     }
 
-    fn keep(&mut self, message: &Message<'_>, word: u32, body: Vec<u8>) {
-        self.waiting.push_back(Letter { kind: message.kind, number: message.number, word, body });
+    /// Sends one; false if there is no room now. What will never fit is told in its place.
+    fn try_send(&mut self, message: &Message<'_>) -> bool {
+        let sent = match self.sender.send(message) {
+            Err(SendError::TooLarge { bytes_max }) if message.kind == ANSWER => {
+                let failure = too_large(message.body.len(), bytes_max);
+                let word = failure.code.number() as u32;
+                self.sender.send(&Message { word, body: failure.message.as_bytes(), ..*message })
+            }
+            Err(SendError::TooLarge { .. }) => {
+                self.sender.send(&Message { body: b"{\"missed\":1}", ..*message })
+            }
+            sent => sent,
+        };
+        // Nobody can read it in a channel that is closed or broken.
+        self.is_over |= matches!(sent, Err(SendError::Closed | SendError::Broken));
+        sent != Err(SendError::Full)
     }
 }
 

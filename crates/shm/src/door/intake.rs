@@ -24,6 +24,8 @@ use std::sync::atomic::Ordering::Acquire;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// The longest name that a handler can have, in bytes.
+const HANDLER_BYTES_MAX: usize = 64;
 /// The first pause when there is no room for answers, or too many tasks are under way; doubled up to the last.
 const PAUSE_MIN: Duration = Duration::from_micros(200);
 const PAUSE_MAX: Duration = Duration::from_millis(10);
@@ -77,7 +79,7 @@ impl Intake {
         let mut pause = PAUSE_MIN;
         loop {
             // Asked before the look: whatever was sent before the end is found by that look.
-            let is_last = self.member.requests.is_closed();
+            let is_last = self.member.is_closing.load(Acquire);
             let clear = self.member.answers.flush() & self.member.resume_streams();
             let room = self.room();
             if room == 0 {
@@ -243,6 +245,11 @@ impl Intake {
 
     /// Hands a request to the pool; false if that is full.
     fn submit(&mut self, message: &Message<'_>, request: Request) -> bool {
+        if self.member.knows(message.number) {
+            let words = format!("a task with the number {} is under way already", message.number);
+            self.refuse(message.number, &TaskFailure::new(ErrorCode::DuplicateId, words));
+            return true;
+        }
         let is_streamed = message.kind == REQUEST && message.word == STREAMED;
         match self.member.submit(message.number, request, is_streamed) {
             Ok(()) => {}
@@ -258,7 +265,9 @@ impl Intake {
 
     fn introduce(&mut self, message: &Message<'_>) {
         let place = message.word as usize;
-        let Ok(name) = std::str::from_utf8(message.body) else { return };
+        // No handler has a name that is longer or no text: calls of such a one are answered with its beginning.
+        let name = &message.body[..message.body.len().min(HANDLER_BYTES_MAX)];
+        let name = &*String::from_utf8_lossy(name);
         if place == self.introduced.len() && place < HANDLERS_MAX {
             let number = self.member.service.handler_number(name);
             self.introduced.push(Introduced { name: name.into(), number });

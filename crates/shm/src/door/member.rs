@@ -38,6 +38,8 @@ pub(super) struct Member {
     stalled: Mutex<Vec<u64>>,
     /// The program is gone: its process ended, or it closed the connection.
     pub(super) is_gone: AtomicBool,
+    /// No more messages are waited for. The region says so too, but there the program could write something else.
+    pub(super) is_closing: AtomicBool,
     /// Its thread has taken everything that was sent, and nothing more can come.
     pub(super) is_drained: AtomicBool,
 }
@@ -67,8 +69,14 @@ impl Member {
             under_way: AtomicUsize::new(0),
             stalled: Mutex::default(),
             is_gone: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
             is_drained: AtomicBool::new(false),
         }
+    }
+
+    /// Whether a task with this number is under way.
+    pub(super) fn knows(&self, number: u64) -> bool {
+        self.lock().contains_key(&number)
     }
 
     /// Hands a request in. Its answer is sent when it ends; a refusal is the caller's to tell.
@@ -178,7 +186,7 @@ impl Member {
     /// The program is gone: nobody reads answers any more, and nothing else will be sent.
     pub(super) fn has_left(&self) {
         if !self.is_gone.swap(true, AcqRel) {
-            self.requests.close();
+            self.close();
             self.answers.end();
             // Streams nobody reads would hold up their handlers.
             let exchanges: Vec<u64> = self.lock().keys().copied().collect();
@@ -186,6 +194,12 @@ impl Member {
                 self.stop_reading(number);
             }
         }
+    }
+
+    /// Takes no more messages, but for those that are there already.
+    pub(super) fn close(&self) {
+        self.is_closing.store(true, Release);
+        self.requests.close();
     }
 
     fn stop_reading(&self, number: u64) {

@@ -84,6 +84,11 @@ impl Crew {
         self.desk.keeper_ended();
     }
 
+    /// How much memory a process may use.
+    pub(super) fn memory_bytes_max(&self) -> Option<u64> {
+        self.settings.memory_bytes_max
+    }
+
     /// How a process ended, in words.
     pub(super) fn ending(&self, ended: Reaped) -> String {
         ending::words(ended, self.settings.memory_bytes_max)
@@ -201,12 +206,14 @@ impl Handler for Isolated {
         let desk = self.crew.desk.stats();
         Some(serde_json::json!({
             "isolation": "process",
+            // As a command handler says it, so that the same pages can show both. All isolated handlers share these.
+            "concurrency": self.crew.settings.processes,
             "processes": desk.processes,
-            "processes_max": self.crew.settings.processes,
             "busy": desk.busy,
             "waiting": desk.waiting,
             "answered": desk.counts.answered,
             "starts": desk.counts.starts,
+            "restarts": desk.counts.starts.saturating_sub(self.crew.settings.processes as u64),
             "crashes": desk.counts.crashes,
             "stops": desk.counts.stops,
         }))

@@ -282,9 +282,17 @@ impl Keeper {
         }
     }
 
-    /// Before a sleep: kills what has to go. How long the sleep may be.
+    /// Now and then: kills what has to go. How long it may be until the next look.
     fn look_after(&mut self, process: &Arc<Process>) -> Duration {
         let now = Instant::now();
+        if let Some(limit) = self.crew.memory_bytes_max()
+            && let Some(memory) = process.memory().filter(|memory| *memory > limit)
+            && self.fault.is_none()
+        {
+            let words = format!("took {} MiB of memory (isolation_memory_max = {limit})", memory >> 20);
+            self.fault = Some(words);
+            self.crew.desk.doom(self.seat);
+        }
         if self.ends_by.is_none() && self.crew.desk.is_idle_and_closing(self.seat) {
             self.ends_by = Some(now + END_WAIT);
             process.hang_up();

@@ -6,25 +6,19 @@
 //!
 //! Not here: what the zygote does with an order (`zygote.rs`), what a keeper does with the news (`keeper.rs`).
 
-use super::fork::{self, Reaped};
+use super::fork::Reaped;
 use super::parcel;
 use super::wire::{News, order_bytes};
-use super::zygote::Zygote;
+use super::zygote::{Hold, Zygote};
 use crate::layout::Plan;
 use millpond_queue::wpol::v2::Region;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SendFlags, Shutdown, shutdown};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
-
-/// How long the zygote may take to end.
-const ZYGOTE_END_WAIT: Duration = Duration::from_secs(5);
 
 /// What a keeper is told of its process.
 #[derive(Debug)]
@@ -44,7 +38,7 @@ pub(super) struct Link {
     socket: Arc<OwnedFd>,
     orders: Arc<Mutex<Orders>>,
     plan: Plan,
-    zygote: Pid,
+    zygote: Mutex<Option<Hold>>,
     listener: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -65,12 +59,18 @@ struct Entry {
 
 impl Link {
     pub(super) fn new(zygote: Zygote) -> io::Result<Self> {
-        let Zygote { pid, socket, plan } = zygote;
-        let (socket, orders) = (Arc::new(socket), Arc::new(Mutex::new(Orders::default())));
+        let Zygote { hold, plan } = zygote;
+        let (socket, orders) = (Arc::clone(&hold.socket), Arc::new(Mutex::new(Orders::default())));
         let (heard, of_listener) = (Arc::clone(&socket), Arc::clone(&orders));
         let listener = thread::Builder::new().name("millpond-zygote".to_owned());
         let listener = listener.spawn(move || listen(&heard, &of_listener))?;
-        Ok(Self { socket, orders, plan, zygote: pid, listener: Mutex::new(Some(listener)) })
+        Ok(Self {
+            socket,
+            orders,
+            plan,
+            zygote: Mutex::new(Some(hold)),
+            listener: Mutex::new(Some(listener)),
+        })
     }
 
     /// How the memory of a process is laid out.
@@ -116,23 +116,8 @@ impl Link {
         if let Some(listener) = listener {
             let _ = shutdown(&*self.socket, Shutdown::Both);
             let _ = listener.join();
-            self.end_zygote();
+            drop(self.zygote.lock().unwrap_or_else(PoisonError::into_inner).take());
         }
-    }
-}
-
-impl Link {
-    /// It has nothing to wait for now. If it does not end, somebody has stopped it, or one of its children cannot be
-    /// taken away; those end with it in any case.
-    fn end_zygote(&self) {
-        // Somebody who waits for any child of this process may have been quicker; then there is nothing to do.
-        let Ok(watch) = pidfd_open(self.zygote, PidfdFlags::empty()) else { return };
-        let patience = Timespec::try_from(ZYGOTE_END_WAIT).ok();
-        let is_over = poll(&mut [PollFd::new(&watch, PollFlags::IN)], patience.as_ref());
-        if is_over != Ok(1) {
-            let _ = pidfd_send_signal(&watch, Signal::KILL);
-        }
-        let _ = fork::reap(self.zygote);
     }
 }
 

@@ -9,6 +9,7 @@ use crate::channel::{Channel, Message, Receiver, SendError, Sender};
 use millpond_queue::wpol::v2::Region;
 use rustix::net::{SendFlags, Shutdown, shutdown};
 use rustix::process::{Signal, pidfd_send_signal};
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc;
@@ -73,6 +74,14 @@ impl Process {
     pub(super) fn kill(&self) {
         // It may have ended before; the descriptor is of this process and never of another.
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+
+    /// How much memory it uses that is its own, in bytes. None if it has ended.
+    pub(super) fn memory(&self) -> Option<u64> {
+        let pages = fs::read_to_string(format!("/proc/{}/statm", self.pid)).ok()?;
+        let mut pages = pages.split(' ').map(|field| field.parse::<u64>());
+        let (_, resident, shared) = (pages.next()?, pages.next()?.ok()?, pages.next()?.ok()?);
+        Some(resident.saturating_sub(shared) * rustix::param::page_size() as u64)
     }
 
     /// Wakes its keeper for good.

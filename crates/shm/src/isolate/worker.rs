@@ -21,7 +21,7 @@ use millpond_tasks::{
 use rustix::process::{
     Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setpgid, setrlimit,
 };
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -92,13 +92,22 @@ fn settle() {
     }
 }
 
-/// Memory of its own beyond this is refused by the kernel.
+/// From now on the kernel refuses more than so much beyond what was mapped at the start. Allocators map much that they
+/// may never use, so this cannot count from zero; how much is really used is watched by the keeper.
 fn limit_memory(bytes: Option<u64>) {
-    if let Some(bytes) = bytes {
+    if let (Some(bytes), Some(mapped)) = (bytes, mapped_bytes()) {
         let most = getrlimit(Resource::Data).maximum.unwrap_or(u64::MAX);
-        let limit = Some(bytes.min(most));
+        let limit = Some(bytes.saturating_add(mapped).min(most));
         let _ = setrlimit(Resource::Data, Rlimit { current: limit, maximum: limit });
     }
+}
+
+/// How much writable memory of its own this process has mapped.
+fn mapped_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmData:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kibibytes * 1024)
 }
 
 /// The handlers of the program, and the built-in ones. Commands are the daemon's, and so are regions and opcodes.

@@ -14,20 +14,47 @@ use super::wire::{News, read_order};
 use super::{Handlers, IsolationError, worker};
 use crate::layout::Plan;
 use millpond_tasks::config::Settings;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::SendFlags;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, setsid};
+use rustix::net::{SendFlags, Shutdown, shutdown};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal, setsid};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the zygote may take to end.
+const END_WAIT: Duration = Duration::from_secs(5);
 
 /// The daemon's hold on the zygote. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Zygote {
-    pub(super) pid: Pid,
-    pub(super) socket: OwnedFd,
+    pub(super) hold: Hold,
     pub(super) plan: Plan,
+}
+
+/// Ends the zygote when it is dropped, and waits until it has ended.
+#[derive(Debug)]
+pub(super) struct Hold {
+    pid: Pid,
+    pub(super) socket: Arc<OwnedFd>,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let _ = shutdown(&*self.socket, Shutdown::Both);
+        // Somebody who waits for any child of this process may have been quicker; then there is nothing to do.
+        let Ok(watch) = pidfd_open(self.pid, PidfdFlags::empty()) else { return };
+        let patience = Timespec::try_from(END_WAIT).ok();
+        let is_over = poll(&mut [PollFd::new(&watch, PollFlags::IN)], patience.as_ref());
+        // It has nothing to wait for. If it does not end, somebody has stopped it, or one of its children cannot be
+        // taken away; those end with it in any case.
+        if is_over != Ok(1) {
+            let _ = pidfd_send_signal(&watch, Signal::KILL);
+        }
+        let _ = fork::reap(self.pid);
+    }
 }
 
 /// Makes the handlers of the program, or says why not.
@@ -64,7 +91,7 @@ impl Zygote {
         let (ours, theirs) = parcel::pair().map_err(IsolationError::NoZygote)?;
         fork::flush();
         match fork::fork().map_err(IsolationError::NoZygote)? {
-            Side::Parent(pid) => Ok(Self { pid, socket: ours, plan }),
+            Side::Parent(pid) => Ok(Self { hold: Hold { pid, socket: Arc::new(ours) }, plan }),
             Side::Child => {
                 drop(ours);
                 let spec = Spec { settings: settings.clone(), plan, build: Box::new(build) };

@@ -157,8 +157,13 @@ pub(crate) fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
+/// Memory that is mapped and not used, as allocators have it.
+static RESERVE: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+const RESERVE_BYTES: usize = 400 << 20;
+
 /// The handlers of the scenarios.
 pub(crate) fn handlers() -> Handlers {
+    RESERVE.lock().unwrap().reserve_exact(RESERVE_BYTES);
     vec![("misbehave".to_owned(), Box::new(function(misbehave)))]
 }
 
@@ -180,6 +185,15 @@ fn misbehave(call: &Call) -> Result<Box<RawValue>, TaskFailure> {
         "exit" => std::process::exit(3),
         "panic" => panic!("as asked"),
         "leak" => leak(),
+        "use what you have" => {
+            // It was mapped at the start, so no limit of the kernel stands in the way.
+            let mut reserve = RESERVE.lock().unwrap();
+            let full = reserve.capacity();
+            reserve.resize(full, 1);
+            drop(reserve);
+            thread::sleep(LONG);
+            answer(json!(null))
+        }
         "run for ever" => loop {
             call.progress(0.5);
             thread::sleep(Duration::from_millis(1));

@@ -1,10 +1,12 @@
 //! Beginnings and ends: who may start, what a cancel does, and that nothing is left behind by any end.
+//!
+//! Processes are counted in `/proc` and descriptors in `/proc/self/fd`, before and after.
 
 use crate::Scenario;
 use crate::bed::{Bed, LONG, descendants, failure, handlers, lives, result, settings, until, workers};
 use millpond_shm::isolate::{Handlers, IsolationError, Zygote, service};
 use millpond_tasks::{ErrorCode, Log};
-use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, waitpid};
+use rustix::process::{Signal, WaitOptions, waitpid};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::env;
@@ -14,6 +16,7 @@ use std::thread;
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
     ("a_program_with_a_second_thread_is_refused", a_program_with_a_second_thread_is_refused),
+    ("a_zygote_that_is_not_used_ends_with_its_owner", a_zygote_that_is_not_used_ends_with_its_owner),
     ("processes_that_cannot_start_are_told_at_once", processes_that_cannot_start_are_told_at_once),
     (
         "a_cancelled_handler_that_listens_keeps_its_process",
@@ -35,6 +38,18 @@ fn a_program_with_a_second_thread_is_refused() {
     assert!(matches!(refused, IsolationError::Threads(2)), "{refused}");
     drop(go);
     let _ = other.join().unwrap();
+}
+
+fn a_zygote_that_is_not_used_ends_with_its_owner() {
+    let before = crate::bed::descriptors();
+    let zygote = Zygote::start(&settings(1), || Ok(handlers())).unwrap();
+    let pids: Vec<_> = descendants().into_iter().collect();
+    assert_eq!(pids.len(), 1);
+    // Whoever stops it does not stop its owner.
+    crate::bed::kill(pids[0], Signal::STOP);
+    drop(zygote);
+    assert_eq!((descendants(), crate::bed::descriptors()), (BTreeSet::new(), before));
+    assert_eq!(waitpid(None, WaitOptions::NOHANG).err(), Some(rustix::io::Errno::CHILD));
 }
 
 fn processes_that_cannot_start_are_told_at_once() {
@@ -95,7 +110,7 @@ fn a_stop_leaves_no_process_and_no_descriptor() {
         let bed = Bed::new(2);
         let tasks: Vec<_> = (0..busy).map(|_| bed.ask("run for ever")).collect();
         drop(result(&bed.submit(&json!({"handler": "sleep", "args": {"ms": 0}}))));
-        until("they run", || bed.stats("busy") == busy);
+        until("they run", || (bed.stats("busy"), bed.stats("processes")) == (busy, 2));
         let Bed { service, lines } = bed;
         service.stop(LONG);
         assert!(tasks.iter().all(|task| task.is_ended()));
@@ -116,8 +131,6 @@ fn a_killed_daemon_leaves_no_process() {
     if env::var_os(ROLE).is_some() {
         return be_the_daemon();
     }
-    // Orphans come to this process then, which waits for them below.
-    set_child_subreaper(Some(getpid())).unwrap();
     for _ in 0..10 {
         let mut daemon = Command::new(env::current_exe().unwrap())
             .args([crate::ONE, "a_killed_daemon_leaves_no_process"])
@@ -133,7 +146,6 @@ fn a_killed_daemon_leaves_no_process() {
         daemon.wait().unwrap();
         until("all of them are gone", || !pids.iter().any(|pid| lives(*pid)));
         assert_eq!(descendants(), BTreeSet::new());
-        while waitpid(None::<Pid>, WaitOptions::empty()).is_ok() {}
     }
 }
 

@@ -1,4 +1,6 @@
-//! What passes between the processes: partial results, logs, large arguments and answers, and those that are too large.
+//! What passes between the processes: partial results, logs, large arguments and answers, those that are too large.
+//!
+//! A handler must not notice where it runs, and neither must whoever reads what it says.
 
 use crate::Scenario;
 use crate::bed::{Bed, LONG, failure, result, settings, until};
