@@ -6,8 +6,9 @@
 //!   include/millpond/*.h      share/man/man1      share/completions      share/doc/millpond
 //! ```
 //!
-//! The folder can be moved: pkg-config and CMake find the rest from where their own files are. With `--prefix` it is laid
-//! out where the system looks, such as /usr/local; without, in the target folder and as an archive beside it.
+//! The folder can be moved: pkg-config and CMake find the rest from where their own files are. With
+//! `--prefix` it is laid out where the system looks, such as /usr/local; without, in the target folder and as
+//! an archive beside it.
 //!
 //! Not here: whether a program can be built against it (`dist/trial.rs`), packages of distributions.
 
@@ -165,7 +166,8 @@ fn cmake_version(version: &Version) -> String {
         "set(PACKAGE_VERSION \"{}\")\n\
          if(PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION\n   OR NOT \"${{PACKAGE_FIND_VERSION}}.\" MATCHES \
          \"^{}\\\\.\")\n  set(PACKAGE_VERSION_COMPATIBLE FALSE)\nelse()\n  set(PACKAGE_VERSION_COMPATIBLE TRUE)\n  \
-         if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)\n    set(PACKAGE_VERSION_EXACT TRUE)\n  endif()\nendif()\n",
+         if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)\n    set(PACKAGE_VERSION_EXACT TRUE)\n  \
+         endif()\nendif()\n",
         version.full,
         same.replace('.', "\\\\.")
     )

@@ -36,19 +36,20 @@ extern "C" {
 int connection_queue_init(connection_queue_t *queue);
 
 /**
- * Adds a connection, waiting for place. Returns 0, or -1 if the queue is shut down, the descriptor is negative, or the
- * queue is none.
+ * Adds a connection, waiting for place. Returns 0, or -1 if the queue is shut down, the descriptor is
+ * negative, or the queue is none.
  */
 int connection_queue_enqueue(connection_queue_t *queue, int client_fd);
 
 /**
- * As connection_queue_enqueue, but returns -1 at once if the queue is full; threadpool_last_error_code() is then
- * ERR_QUEUE_FULL, and ERR_DRAINING if it is shut down.
+ * As connection_queue_enqueue, but returns -1 at once if the queue is full; threadpool_last_error_code() is
+ * then ERR_QUEUE_FULL, and ERR_DRAINING if it is shut down.
  */
 int connection_queue_try_enqueue(connection_queue_t *queue, int client_fd);
 
 /**
- * Takes the oldest connection, waiting for one. Returns -1 if the queue is shut down and everything in it was taken.
+ * Takes the oldest connection, waiting for one. Returns -1 if the queue is shut down and everything in it
+ * was taken.
  */
 int connection_queue_dequeue(connection_queue_t *queue);
 

@@ -71,7 +71,7 @@
 #define FLAG_ERROR 2
 
 /**
- * The handler takes microseconds and neither waits nor streams.
+ * The handler takes microseconds and neither waits nor streams, so that whoever submits a task may run it.
  */
 #define THREADPOOL_QUICK 1
 
@@ -117,8 +117,8 @@ struct result {
 typedef struct result result_t;
 
 /**
- * Is told how a task ended. The result is freed when this returns, unless it was freed before. It runs on a thread of
- * the pool's own, one at a time, and must not throw.
+ * Is told how a task ended. The result is freed when this returns, unless it was freed before. It runs on a
+ * thread of the pool's own, one at a time, and must not throw.
  */
 typedef void (*result_callback_fn)(result_t *result, void *user_data);
 
@@ -148,8 +148,8 @@ struct task {
    */
   uint64_t task_id;
   /**
-   * NULL. A handler may put a JSON text here that malloc() allocated; the pool frees it. threadpool_set_result
-   * does the same without malloc().
+   * NULL. A handler may put a JSON text here that malloc() allocated; the pool frees it.
+   * threadpool_set_result does the same without malloc().
    */
   void *result;
   /**
@@ -164,8 +164,8 @@ struct task {
 typedef struct task task_t;
 
 /**
- * A function that runs tasks. It may be called by several threads at once, and must neither throw nor longjmp()
- * out.
+ * A function that runs tasks. It may be called by several threads at once, and must neither throw nor
+ * longjmp() out.
  */
 typedef void (*handler_fn)(task_t *task);
 
@@ -174,9 +174,9 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * Starts a pool in this process. `config_path` is a file of key=value lines, or of TOML if its name ends in .toml; NULL
- * means the defaults. Variables of the environment (MILLPOND_WORKERS and the like) win over the file. NULL if it could
- * not be started.
+ * Starts a pool in this process. `config_path` is a file of key=value lines, or of TOML if its name ends in
+ * .toml; NULL means the defaults. Variables of the environment (MILLPOND_WORKERS and the like) win over the
+ * file. NULL if it could not be started.
  */
 threadpool_t *threadpool_create(const char *config_path);
 
@@ -187,15 +187,14 @@ threadpool_t *threadpool_create(const char *config_path);
 threadpool_t *threadpool_attach(const char *name);
 
 /**
- * Submits a task: {"opcode": 1, "args": {...}} or {"handler": "echo", "args": {...}}. Never waits. Returns its number, or
- * 0 if it was refused. Its result has to be fetched.
+ * Submits a task: {"opcode": 1, "args": {...}} or {"handler": "echo", "args": {...}}. Never waits. Returns
+ * its number, or 0 if it was refused. Its result has to be fetched.
  */
-uint64_t threadpool_submit(threadpool_t *pool,
-                           const char *json);
+uint64_t threadpool_submit(threadpool_t *pool, const char *json);
 
 /**
- * As threadpool_submit, but the result goes to `callback`, on a thread of the pool's own. It is called exactly once for
- * every task that was accepted, and never after threadpool_shutdown has returned.
+ * As threadpool_submit, but the result goes to `callback`, on a thread of the pool's own. It is called
+ * exactly once for every task that was accepted, and never after threadpool_shutdown has returned.
  */
 uint64_t threadpool_submit_with_callback(threadpool_t *pool,
                                          const char *json,
@@ -219,21 +218,18 @@ result_t *threadpool_poll_result(threadpool_t *pool, uint64_t task_id);
 result_t *threadpool_wait_result(threadpool_t *pool, uint64_t task_id, uint32_t timeout_ms);
 
 /**
- * The result of whichever task ended first and was not fetched, waiting for one at most so many milliseconds. Tasks with
- * a callback are not among them.
+ * The result of whichever task ended first and was not fetched, waiting for one at most so many
+ * milliseconds. Tasks with a callback are not among them.
  */
-result_t *threadpool_next_result(threadpool_t *pool,
-                                 uint32_t timeout_ms);
+result_t *threadpool_next_result(threadpool_t *pool, uint32_t timeout_ms);
 
 /**
- * What a task of threadpool_submit_streaming says next, waiting for it at most so many milliseconds. The data is one of
- * {"offset":0,"attempt":1,"partial":...}, with "progress", "log" or "missed" in place of "partial". Free it. NULL with
- * ERR_NOT_ENDED if there is nothing yet; NULL with ERR_SUCCESS if the task has ended and said no more. Its result is then
- * still to be fetched.
+ * What a task of threadpool_submit_streaming says next, waiting for it at most so many milliseconds. The
+ * data is one of {"offset":0,"attempt":1,"partial":...}, with "progress", "log" or "missed" in place of
+ * "partial". Free it. NULL with ERR_NOT_ENDED if there is nothing yet; NULL with ERR_SUCCESS if the task has
+ * ended and said no more. Its result is then still to be fetched.
  */
-result_t *threadpool_next_partial(threadpool_t *pool,
-                                  uint64_t task_id,
-                                  uint32_t timeout_ms);
+result_t *threadpool_next_partial(threadpool_t *pool, uint64_t task_id, uint32_t timeout_ms);
 
 /**
  * Cancels a task: it ends with ERR_CANCELLED, at once for everybody who waits. A handler that runs is told by
@@ -247,15 +243,16 @@ int threadpool_cancel(threadpool_t *pool, uint64_t task_id);
 void threadpool_result_free(result_t *result);
 
 /**
- * Takes no more tasks, finishes those that were accepted (for as long as the setting drain_timeout says; then they are
- * cancelled), ends all threads and frees the pool. When it returns no handler and no callback runs. A pool of
- * threadpool_attach is only left; the daemon goes on. NULL is fine. Not from a handler or a callback of the same pool.
+ * Takes no more tasks, finishes those that were accepted (for as long as the setting drain_timeout says;
+ * then they are cancelled), ends all threads and frees the pool. When it returns no handler and no callback
+ * runs. A pool of threadpool_attach is only left; the daemon goes on. NULL is fine. Not from a handler or a
+ * callback of the same pool.
  */
 void threadpool_shutdown(threadpool_t *pool);
 
 /**
- * The table of named memory of a pool of threadpool_create, for symbol_register() and its kin. It lives as long as the
- * pool. NULL for a pool of threadpool_attach.
+ * The table of named memory of a pool of threadpool_create, for symbol_register() and its kin. It lives as
+ * long as the pool. NULL for a pool of threadpool_attach.
  */
 symbol_table_t *threadpool_symbols(threadpool_t *pool);
 
@@ -275,36 +272,34 @@ int32_t threadpool_last_error_code(void);
 const char *threadpool_version(void);
 
 /**
- * Makes a function a handler that requests may name: {"handler": "resize", ...}, and that a configuration file may give an
- * opcode: 7=handler_resize. With NULL for the pool it is for all pools that are created later. Names are 1 to 64 of a-z,
- * 0-9, _, . and -. `flags` is 0 or THREADPOOL_QUICK. Returns 0 or an error code.
+ * Makes a function a handler that requests may name: {"handler": "resize", ...}, and that a configuration
+ * file may give an opcode: 7=handler_resize. With NULL for the pool it is for all pools that are created
+ * later. Names are 1 to 64 of a-z, 0-9, _, . and -. `flags` is 0 or THREADPOOL_QUICK. Returns 0 or an error
+ * code.
  */
-int threadpool_register_handler(threadpool_t *pool,
-                                const char *name,
-                                handler_fn handler,
-                                uint32_t flags);
+int threadpool_register_handler(threadpool_t *pool, const char *name, handler_fn handler, uint32_t flags);
 
 /**
- * Answers a task with a JSON text of `size` bytes, which is copied. The last answer counts; a handler that gives none
- * answers null. Returns 0 or an error code: the text is no JSON, or the task is none.
+ * Answers a task with a JSON text of `size` bytes, which is copied. The last answer counts; a handler that
+ * gives none answers null. Returns 0 or an error code: the text is no JSON, or the task is none.
  */
 int threadpool_set_result(task_t *task, const void *json, uint32_t size);
 
 /**
- * Fails a task with one of the error codes (another number becomes ERR_HANDLER_ERROR) and a message, which may be NULL.
- * Returns 0 or an error code.
+ * Fails a task with one of the error codes (another number becomes ERR_HANDLER_ERROR) and a message, which
+ * may be NULL. Returns 0 or an error code.
  */
 int threadpool_set_error(task_t *task, int32_t code, const char *message);
 
 /**
- * Adds a partial result, a JSON text, to the stream of a task. Waits while the stream is full and somebody reads it.
- * Returns 0 or an error code; ERR_CANCELLED if nobody wants more.
+ * Adds a partial result, a JSON text, to the stream of a task. Waits while the stream is full and somebody
+ * reads it. Returns 0 or an error code; ERR_CANCELLED if nobody wants more.
  */
 int threadpool_partial(task_t *task, const char *json);
 
 /**
- * Whether the answer of a task is no longer wanted: it was cancelled, its time is over, or the pool ends. 1 or 0; a
- * pointer that is no task is 1, so that a loop that asks will end.
+ * Whether the answer of a task is no longer wanted: it was cancelled, its time is over, or the pool ends. 1
+ * or 0; a pointer that is no task is 1, so that a loop that asks will end.
  */
 int threadpool_is_cancelled(const task_t *task);
 

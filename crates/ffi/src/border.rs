@@ -1,7 +1,7 @@
 //! The border between C and Rust: panics stop here, pointers are looked at, the last error is kept.
 //!
-//! The last error belongs to the thread, as `errno` does, and only a call that fails changes it. A message lives
-//! until the next failure on the same thread.
+//! The last error belongs to the thread, as `errno` does, and only a call that fails changes it. A message
+//! lives until the next failure on the same thread.
 //!
 //! Not here: handles (`pools.rs`), results (`result.rs`).
 
@@ -16,7 +16,8 @@ thread_local! {
     static MESSAGE: RefCell<CString> = RefCell::new(CString::default());
 }
 
-/// Runs what a call does. If that fails or panics, the error is kept for this thread and `otherwise` is answered.
+/// Runs what a call does. If that fails or panics, the error is kept for this thread and `otherwise` is
+/// answered.
 pub(crate) fn guarded<T>(otherwise: T, act: impl FnOnce() -> Result<T, TaskFailure>) -> T {
     // What a panic leaves half done stays behind locks that are not poisoned for others, or is dropped.
     let outcome = catch_unwind(AssertUnwindSafe(act));
@@ -91,9 +92,24 @@ pub(crate) unsafe fn bytes<'a>(name: &str, pointer: *const c_char) -> Result<&'a
 /// # Safety
 /// As [`bytes`].
 pub(crate) unsafe fn text<'a>(name: &str, pointer: *const c_char) -> Result<&'a str, TaskFailure> {
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise to this function as it asks for.
     let bytes = unsafe { bytes(name, pointer) }?;
     str::from_utf8(bytes).map_err(|error| wrong(format!("{name}: expected UTF-8, got {error}")))
+}
+
+/// As [`text`], if it is not NULL.
+///
+/// # Safety
+/// As [`bytes`].
+pub(crate) unsafe fn text_or_none<'a>(
+    name: &str,
+    pointer: *const c_char,
+) -> Result<Option<&'a str>, TaskFailure> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller makes the same promise to this function as it asks for.
+    unsafe { text(name, pointer) }.map(Some)
 }
 
 fn panicked(payload: &(dyn Any + Send)) -> TaskFailure {
@@ -131,7 +147,7 @@ mod tests {
 
     #[test]
     fn null_and_what_is_not_utf_8_are_refused_by_name() {
-        // SAFETY: NULL is allowed.
+        // SAFETY: NULL is one of the two things that it may be given.
         let refused = unsafe { text("json", std::ptr::null()) }.unwrap_err();
         assert_eq!(refused.message, "json: expected a string, got NULL");
         // SAFETY: a string that ends with NUL and lives as long as the program.

@@ -1,8 +1,8 @@
 //! Callbacks: one thread of a pool's own that tells C how tasks ended, one after the other.
 //!
-//! They do not run where tasks end, because a callback may take its time, and tasks end on workers, on the timer and
-//! wherever somebody cancels. How many may be under way is limited like tasks are; more are refused when they are
-//! submitted, so that slow callbacks hold back their own tasks and nothing else.
+//! They do not run where tasks end, because a callback may take its time, and tasks end on workers, on the
+//! timer and wherever somebody cancels. How many may be under way is limited like tasks are; more are refused
+//! when they are submitted, so that slow callbacks hold back their own tasks and nothing else.
 //!
 //! Not here: results (`result.rs`).
 
@@ -56,8 +56,8 @@ pub(crate) fn is_thread_of(pool: usize) -> bool {
 }
 
 impl Callbacks {
-    /// A place for one more, in the pool of this number. It is given back by [`give_back`](Self::give_back), or when the
-    /// callback has returned.
+    /// A place for one more, in the pool of this number. It is given back by [`give_back`](Self::give_back),
+    /// or when the callback has returned.
     pub(crate) fn take_place(&self, pool: usize, under_way_max: usize) -> Result<(), TaskFailure> {
         let mut queue = self.lock();
         if queue.is_closed {

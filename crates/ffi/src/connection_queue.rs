@@ -1,8 +1,9 @@
 //! `connection_queue.h`: a bounded queue of file descriptors between threads.
 //!
-//! The structure is the caller's and as large as the specification's; it holds a mark and a number, and the queue itself
-//! is a [`Gate`] that calls keep alive while they are inside. So destroying a queue while others wait in it lets them
-//! go, and a queue that was destroyed or never made is recognised, as far as its memory says so.
+//! The structure is the caller's and as large as the specification's; it holds a mark and a number, and the
+//! queue itself is a [`Gate`] that calls keep alive while they are inside. So destroying a queue while others
+//! wait in it lets them go, and a queue that was destroyed or never made is recognised, as far as its memory
+//! says so.
 //!
 //! The comments are those of the generated header, so they speak to people who write C.
 
@@ -56,8 +57,8 @@ pub unsafe extern "C" fn connection_queue_init(queue: *mut connection_queue_t) -
     })
 }
 
-/// Adds a connection, waiting for place. Returns 0, or -1 if the queue is shut down, the descriptor is negative, or the
-/// queue is none.
+/// Adds a connection, waiting for place. Returns 0, or -1 if the queue is shut down, the descriptor is
+/// negative, or the queue is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn connection_queue_enqueue(queue: *mut connection_queue_t, client_fd: c_int) -> c_int {
     guarded(-1, || {
@@ -68,8 +69,8 @@ pub unsafe extern "C" fn connection_queue_enqueue(queue: *mut connection_queue_t
     })
 }
 
-/// As connection_queue_enqueue, but returns -1 at once if the queue is full; threadpool_last_error_code() is then
-/// ERR_QUEUE_FULL, and ERR_DRAINING if it is shut down.
+/// As connection_queue_enqueue, but returns -1 at once if the queue is full; threadpool_last_error_code() is
+/// then ERR_QUEUE_FULL, and ERR_DRAINING if it is shut down.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn connection_queue_try_enqueue(
     queue: *mut connection_queue_t,
@@ -82,7 +83,8 @@ pub unsafe extern "C" fn connection_queue_try_enqueue(
     })
 }
 
-/// Takes the oldest connection, waiting for one. Returns -1 if the queue is shut down and everything in it was taken.
+/// Takes the oldest connection, waiting for one. Returns -1 if the queue is shut down and everything in it
+/// was taken.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn connection_queue_dequeue(queue: *mut connection_queue_t) -> c_int {
     guarded(-1, || {
@@ -102,8 +104,8 @@ pub unsafe extern "C" fn connection_queue_size(queue: *mut connection_queue_t) -
 /// Takes no more connections and wakes everybody who waits. What is in the queue can still be taken.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn connection_queue_shutdown(queue: *mut connection_queue_t) {
-    // SAFETY: NULL, or a queue, as the header asks for.
     guarded((), || {
+        // SAFETY: NULL, or a queue, as the header asks for.
         unsafe { find(queue) }?.close();
         Ok(())
     });
@@ -132,15 +134,15 @@ unsafe fn words<'a>(queue: *mut connection_queue_t) -> Result<&'a [AtomicU64; WO
     if queue.is_null() || !queue.is_aligned() {
         return Err(wrong("queue: expected a connection_queue_t, got NULL or what cannot be one"));
     }
-    // SAFETY: it is not NULL, aligned, and by the caller's promise a structure of so many words, which this crate alone
-    // touches, and never other than through atomics.
+    // SAFETY: it is not NULL, aligned, and by the caller's promise a structure of so many words, which this
+    // crate alone touches, and never other than through atomics.
     Ok(unsafe { &*queue.cast::<[AtomicU64; WORDS]>() })
 }
 
 /// # Safety
 /// As [`words`].
 unsafe fn find(queue: *mut connection_queue_t) -> Result<Arc<Gate<c_int>>, TaskFailure> {
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise to this function as it asks for.
     let words = unsafe { words(queue) }?;
     let mark = words[0].load(Acquire);
     let gate = (mark == MARK).then(|| {

@@ -19,9 +19,10 @@ use std::slice;
 /// The handler takes microseconds and neither waits nor streams, so that whoever submits a task may run it.
 pub const THREADPOOL_QUICK: u32 = 1;
 
-/// Makes a function a handler that requests may name: {"handler": "resize", ...}, and that a configuration file may give an
-/// opcode: 7=handler_resize. With NULL for the pool it is for all pools that are created later. Names are 1 to 64 of a-z,
-/// 0-9, _, . and -. `flags` is 0 or THREADPOOL_QUICK. Returns 0 or an error code.
+/// Makes a function a handler that requests may name: {"handler": "resize", ...}, and that a configuration
+/// file may give an opcode: 7=handler_resize. With NULL for the pool it is for all pools that are created
+/// later. Names are 1 to 64 of a-z, 0-9, _, . and -. `flags` is 0 or THREADPOOL_QUICK. Returns 0 or an error
+/// code.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn threadpool_register_handler(
     pool: *mut threadpool_t,
@@ -56,8 +57,8 @@ pub unsafe extern "C" fn threadpool_register_handler(
     })
 }
 
-/// Answers a task with a JSON text of `size` bytes, which is copied. The last answer counts; a handler that gives none
-/// answers null. Returns 0 or an error code: the text is no JSON, or the task is none.
+/// Answers a task with a JSON text of `size` bytes, which is copied. The last answer counts; a handler that
+/// gives none answers null. Returns 0 or an error code: the text is no JSON, or the task is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn threadpool_set_result(task: *mut task_t, json: *const c_void, size: u32) -> c_int {
     guarded_code(|| {
@@ -74,8 +75,8 @@ pub unsafe extern "C" fn threadpool_set_result(task: *mut task_t, json: *const c
     })
 }
 
-/// Fails a task with one of the error codes (another number becomes ERR_HANDLER_ERROR) and a message, which may be NULL.
-/// Returns 0 or an error code.
+/// Fails a task with one of the error codes (another number becomes ERR_HANDLER_ERROR) and a message, which
+/// may be NULL. Returns 0 or an error code.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn threadpool_set_error(task: *mut task_t, code: i32, message: *const c_char) -> c_int {
     guarded_code(|| {
@@ -86,8 +87,8 @@ pub unsafe extern "C" fn threadpool_set_error(task: *mut task_t, code: i32, mess
     })
 }
 
-/// Adds a partial result, a JSON text, to the stream of a task. Waits while the stream is full and somebody reads it.
-/// Returns 0 or an error code; ERR_CANCELLED if nobody wants more.
+/// Adds a partial result, a JSON text, to the stream of a task. Waits while the stream is full and somebody
+/// reads it. Returns 0 or an error code; ERR_CANCELLED if nobody wants more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn threadpool_partial(task: *mut task_t, json: *const c_char) -> c_int {
     guarded_code(|| {
@@ -98,8 +99,8 @@ pub unsafe extern "C" fn threadpool_partial(task: *mut task_t, json: *const c_ch
     })
 }
 
-/// Whether the answer of a task is no longer wanted: it was cancelled, its time is over, or the pool ends. 1 or 0; a
-/// pointer that is no task is 1, so that a loop that asks will end.
+/// Whether the answer of a task is no longer wanted: it was cancelled, its time is over, or the pool ends. 1
+/// or 0; a pointer that is no task is 1, so that a loop that asks will end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn threadpool_is_cancelled(task: *const task_t) -> c_int {
     // SAFETY: NULL or a task that can be read, as the header asks for.

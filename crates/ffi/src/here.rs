@@ -1,7 +1,8 @@
 //! A pool in this process: a service, and what C needs around it.
 //!
-//! The service keeps the results, within its limits, and each is handed over once. Numbers are found again as ids
-//! (`numbers.rs`), callbacks have a thread of their own (`callbacks.rs`), streams a reader each (`stream.rs`).
+//! The service keeps the results, within its limits, and each is handed over once. Numbers are found again as
+//! ids (`numbers.rs`), callbacks have a thread of their own (`callbacks.rs`), streams a reader each
+//! (`stream.rs`).
 //!
 //! Not here: a pool in a daemon (`there.rs`).
 
@@ -237,7 +238,8 @@ impl Here {
         let Some(stream) = self.numbers.special(number).stream else {
             self.id_of(number)?;
             let message = format!(
-                "task {number}: expected one of threadpool_submit_streaming whose stream was not read to its end, got another"
+                "task {number}: expected one of threadpool_submit_streaming whose stream was not read to its end, \
+                 got another"
             );
             return Err(wrong(message));
         };
@@ -256,13 +258,17 @@ impl Here {
     }
 
     pub(crate) fn cancel(&self, number: u64) -> Result<(), TaskFailure> {
+        if self.ready.has(number) {
+            let message = format!("task {number} has ended and cannot be cancelled");
+            return Err(TaskFailure::new(ErrorCode::AlreadyEnded, message));
+        }
         let special = self.numbers.special(number);
         let id = special.id.unwrap_or(TaskId::Assigned(number));
         self.handle.cancel(&id).map_err(|failure| about(number, failure))
     }
 
-    /// Finishes what was accepted, as long as `drain_timeout` allows, then ends everything. No callback is called, and no
-    /// handler runs, after this.
+    /// Finishes what was accepted, as long as `drain_timeout` allows, then ends everything. No callback is
+    /// called, and no handler runs, after this.
     pub(crate) fn shut_down(&self) {
         let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(service) = service {
@@ -300,8 +306,8 @@ impl Here {
     /// Lends memory to tasks under a name.
     ///
     /// # Safety
-    /// `size` bytes from `start` on can be read and written until [`unregister`](Self::unregister) has returned, or the
-    /// pool is shut down.
+    /// `size` bytes from `start` on can be read and written until [`unregister`](Self::unregister) has
+    /// returned, or the pool is shut down.
     pub(crate) unsafe fn register(&self, name: &str, start: *mut u8, size: u32) -> Result<(), TaskFailure> {
         let gone = Arc::new(Gone::default());
         // SAFETY: the caller's promise, and `unregister` and `shut_down` wait for `gone`.

@@ -1,8 +1,8 @@
 //! Memory that C lends to tasks under a name, and how it is given back.
 //!
-//! The memory is the caller's. Taking the name away therefore waits until no task can touch it any more: the handle on
-//! it is counted, and the last one to go says so. Tasks read and write under a lock, so they see each other's writes
-//! whole; what the caller does with its memory meanwhile is its own affair.
+//! The memory is the caller's. Taking the name away therefore waits until no task can touch it any more: the
+//! handle on it is counted, and the last one to go says so. Tasks read and write under a lock, so they see
+//! each other's writes whole; what the caller does with its memory meanwhile is its own affair.
 //!
 //! Not here: names and bounds (`millpond_tasks::Symbols`).
 
@@ -62,8 +62,8 @@ impl Memory for LentMemory {
         let _shared = self.lock.read().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the range lies within the memory, as was just seen, so its start does too.
         let from = unsafe { self.start.add(offset) };
-        // SAFETY: so many bytes can be read there, by the promise made to `new`, and no task writes them while the
-        // lock is held. `into` is memory of ours, so they do not overlap.
+        // SAFETY: so many bytes can be read there, by the promise made to `new`, and no task writes them
+        // while the lock is held. `into` is memory of ours, so they do not overlap.
         unsafe { ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
     }
 
@@ -75,8 +75,8 @@ impl Memory for LentMemory {
         let _alone = self.lock.write().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the range lies within the memory, as was just seen, so its start does too.
         let into = unsafe { self.start.add(offset) };
-        // SAFETY: so many bytes can be written there, by the promise made to `new`, and no other task touches them
-        // while the lock is held. `from` is memory of ours, so they do not overlap.
+        // SAFETY: so many bytes can be written there, by the promise made to `new`, and no other task touches
+        // them while the lock is held. `from` is memory of ours, so they do not overlap.
         unsafe { ptr::copy_nonoverlapping(from.as_ptr(), into, from.len()) };
     }
 }

@@ -9,9 +9,9 @@
 //!                                                  └─ there.rs  a daemon, by shared memory
 //! ```
 //!
-//! Handles are numbers that look like pointers and are never given twice, so one that was closed, or was never a
-//! handle, is recognised. Results are known by their address. Everything a caller may get wrong ends in an error code
-//! and a sentence for this thread, never in a crash, as far as C lets us see it.
+//! Handles are numbers that look like pointers and are never given twice, so one that was closed, or was
+//! never a handle, is recognised. Results are known by their address. Everything a caller may get wrong ends
+//! in an error code and a sentence for this thread, never in a crash, as far as C lets us see it.
 //!
 //! The headers are made from these files by a test (`tests/it/headers.rs`) and checked in.
 //!

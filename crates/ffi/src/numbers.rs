@@ -1,8 +1,9 @@
 //! Numbers for tasks: which task a number means, and which numbers ended and were not fetched yet.
 //!
-//! C knows tasks by numbers from 1. A request that brings no id of its own gets its number as its id, so nothing has to
-//! be remembered for it; only ids that requests bring, streams and callbacks are kept in a table. What the store of
-//! results has let go of is swept out when the tables have doubled, so they stay as bounded as the store.
+//! C knows tasks by numbers from 1. A request that brings no id of its own gets its number as its id, so
+//! nothing has to be remembered for it; only ids that requests bring, streams and callbacks are kept in a
+//! table. What the store of results has let go of is swept out when the tables have doubled, so they stay as
+//! bounded as the store.
 //!
 //! Not here: the results themselves; the service keeps them.
 
@@ -163,8 +164,8 @@ impl Numbers {
         self.one_more.notify_one();
     }
 
-    /// The oldest number that ended and was not fetched, waiting for one until then. Nobody else is given it; say
-    /// [`was_tried`](Self::was_tried) once it was asked for.
+    /// The oldest number that ended and was not fetched, waiting for one until then. Nobody else is given it;
+    /// say [`was_tried`](Self::was_tried) once it was asked for.
     pub(crate) fn next_ended(&self, until: Instant) -> Option<u64> {
         let mut ended = self.ended();
         loop {
@@ -183,7 +184,8 @@ impl Numbers {
         }
     }
 
-    /// A number of [`next_ended`](Self::next_ended) was asked for. Says whether its result was fetched, by whomever.
+    /// A number of [`next_ended`](Self::next_ended) was asked for. Says whether its result was fetched, by
+    /// whomever.
     pub(crate) fn was_tried(&self, number: u64) -> bool {
         self.ended().given.remove(&number).unwrap_or_default()
     }

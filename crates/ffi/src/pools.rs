@@ -1,8 +1,8 @@
 //! Handles: what C holds in its hands, and which pool each stands for.
 //!
-//! A handle is a number that was never given before, shown to C as a pointer to something it cannot look into. A call
-//! finds the pool and keeps it alive while it lasts, so closing a pool in one thread while another waits in it is
-//! safe. The table of symbols of a pool is the handle after its own.
+//! A handle is a number that was never given before, shown to C as a pointer to something it cannot look
+//! into. A call finds the pool and keeps it alive while it lasts, so closing a pool in one thread while
+//! another waits in it is safe. The table of symbols of a pool is the handle after its own.
 //!
 //! Not here: what pools do (`here.rs`, `there.rs`).
 
@@ -26,7 +26,7 @@ const TO_SYMBOLS: usize = 16;
 /// Where the tasks of a pool run.
 pub(crate) enum Way {
     /// In this process.
-    Here(Here),
+    Here(Box<Here>),
     /// In a daemon.
     There(There),
 }

@@ -1,7 +1,8 @@
 //! Results of quick tasks, which have ended before they were given a number.
 //!
-//! A quick handler is run by whoever submits, so there is no task that the service could keep. Its result waits here
-//! for whoever fetches it, within the same limits that the service has for its own: then the oldest go.
+//! A quick handler is run by whoever submits, so there is no task that the service could keep. Its result
+//! waits here for whoever fetches it, within the same limits that the service has for its own: then the
+//! oldest go.
 //!
 //! Not here: results of all other tasks; the service keeps them.
 
@@ -61,6 +62,10 @@ impl Ready {
 
     pub(crate) fn take(&self, number: u64) -> Option<OwnedResult> {
         self.lock().remove(number)
+    }
+
+    pub(crate) fn has(&self, number: u64) -> bool {
+        self.lock().by_number.contains_key(&number)
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {

@@ -1,7 +1,7 @@
 //! Handlers that C registers: those for every pool that is created later, and how a pool has them.
 //!
-//! A handler runs with a note on its thread which pool it runs for, so that one that tries to end its own pool is told
-//! so instead of waiting for itself.
+//! A handler runs with a note on its thread which pool it runs for, so that one that tries to end its own
+//! pool is told so instead of waiting for itself.
 //!
 //! Not here: the names that the configuration gives (`setup.rs`).
 
@@ -45,12 +45,12 @@ pub(crate) struct PoolHandler {
 }
 
 impl PoolHandler {
-    /// The handler of a pool. The caller of `threadpool_register_handler`, or whoever exported the function, keeps to
-    /// what the header asks of one.
+    /// The handler of a pool. The caller of `threadpool_register_handler`, or whoever exported the function,
+    /// keeps to what the header asks of one.
     pub(crate) fn new(function: Function, opcode: u32, pool: usize) -> Self {
         let Function { function, is_quick } = function;
-        // SAFETY: this is what the header asks of everybody who registers a function or exports one under the name
-        // of a handler; nothing unloads it.
+        // SAFETY: this is what the header asks of everybody who registers a function or exports one under the
+        // name of a handler; nothing unloads it.
         let native = unsafe { NativeHandler::new(function) };
         let native = native.with_opcode(opcode);
         Self { native: if is_quick { native.quick() } else { native }, pool }
@@ -73,7 +73,8 @@ impl Handler for PoolHandler {
     }
 }
 
-/// The note, while a handler runs. A worker that waits may run another task meanwhile, so the note before is put back.
+/// The note, while a handler runs. A worker that waits may run another task meanwhile, so the note before is
+/// put back.
 struct Noted(usize);
 
 impl Noted {

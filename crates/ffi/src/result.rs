@@ -1,7 +1,8 @@
 //! Results as C has them, and who owns them: this crate, until `threadpool_result_free`.
 //!
-//! Every result that was handed out is known by its address, together with the memory it needs. So freeing one twice,
-//! or something that is no result, is noticed; and a caller who writes into a result cannot mislead the freeing of it.
+//! Every result that was handed out is known by its address, together with the memory it needs. So freeing
+//! one twice, or something that is no result, is noticed; and a caller who writes into a result cannot
+//! mislead the freeing of it.
 //!
 //! Not here: which task a result belongs to (`here.rs`, `there.rs`).
 
@@ -40,8 +41,8 @@ pub struct result {
 /// How a task ended.
 pub type result_t = result;
 
-/// Is told how a task ended. The result is freed when this returns, unless it was freed before. It runs on a thread of
-/// the pool's own, one at a time, and must not throw.
+/// Is told how a task ended. The result is freed when this returns, unless it was freed before. It runs on a
+/// thread of the pool's own, one at a time, and must not throw.
 pub type result_callback_fn = Option<unsafe extern "C" fn(result: *mut result_t, user_data: *mut c_void)>;
 
 /// A result with its memory, before C has it and after it gave it back.

@@ -1,8 +1,8 @@
 //! From a configuration file to a service in this process.
 //!
-//! It means what it means to `millpond serve`, but for the doors, which a library does not open. A handler that the
-//! file names (`1=handler_resize`) is one of millpond's own, or one that was registered, or a function that the program
-//! exports, in this order.
+//! It means what it means to `millpond serve`, but for the doors, which a library does not open. A handler
+//! that the file names (`1=handler_resize`) is one of millpond's own, or one that was registered, or a
+//! function that the program exports, in this order.
 //!
 //! Not here: what files may say (`millpond_tasks::config`).
 
@@ -42,7 +42,8 @@ pub(crate) fn start(path: Option<&str>, pool: usize) -> Result<Started, TaskFail
         move || handlers(&functions, &settings, pool)
     };
     let failed = |error: IsolationError| wrong(format!("the pool did not start: {error}"));
-    // Worker processes are copies of this one, so that they have its functions; it may have one thread only by now.
+    // Worker processes are copies of this one, so that they have its functions; it may have one thread only
+    // by now.
     let isolates = settings.isolation.mode == Isolation::Process;
     let zygote = isolates.then(|| Zygote::start(&settings, build.clone())).transpose().map_err(failed)?;
     let service = service(&settings, build().map_err(wrong)?, &log(&settings), zygote).map_err(failed)?;
@@ -72,8 +73,8 @@ fn handlers(
     Ok(handlers)
 }
 
-/// The C functions of a new pool, by name: all that were registered, and those that the file names and the program
-/// exports.
+/// The C functions of a new pool, by name: all that were registered, and those that the file names and the
+/// program exports.
 fn functions(loaded: &Loaded) -> Result<BTreeMap<String, Function>, TaskFailure> {
     let mut functions = for_later().clone();
     let rows = loaded.listing();

@@ -1,7 +1,7 @@
 //! The reader of one task's stream: what `threadpool_next_partial` takes from.
 //!
-//! The task tells that there is something to read, and whoever waits reads it: so what nobody reads is held by the
-//! service, within its limits, and slows down the handler that says it and nobody else.
+//! The task tells that there is something to read, and whoever waits reads it: so what nobody reads is held
+//! by the service, within its limits, and slows down the handler that says it and nobody else.
 //!
 //! Not here: which task has a stream (`numbers.rs`).
 

@@ -23,10 +23,10 @@ pub struct symbol_table {
 /// Names for memory.
 pub type symbol_table_t = symbol_table;
 
-/// Lends memory to tasks under a name of 1 to 64 bytes: {"handler": "write_memory", "args": {"write_to": "response", ...}}.
-/// It must stay until symbol_unregister() has returned or the pool was shut down. Tasks see each other's writes whole; while
-/// tasks that name it are under way, reading or writing it yourself is a race. A failure is told by
-/// threadpool_last_error_code().
+/// Lends memory to tasks under a name of 1 to 64 bytes: {"handler": "write_memory", "args": {"write_to":
+/// "response", ...}}. It must stay until symbol_unregister() has returned or the pool was shut down. Tasks
+/// see each other's writes whole; while tasks that name it are under way, reading or writing it yourself is a
+/// race. A failure is told by threadpool_last_error_code().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn symbol_register(
     st: *mut symbol_table_t,
@@ -64,8 +64,8 @@ pub unsafe extern "C" fn symbol_resolve(
     })
 }
 
-/// Takes a name away. New tasks can no longer name the memory; this waits until those that did have ended, so that the
-/// memory is the program's again when it returns. Not from a handler that was given the memory.
+/// Takes a name away. New tasks can no longer name the memory; this waits until those that did have ended, so
+/// that the memory is the program's again when it returns. Not from a handler that was given the memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn symbol_unregister(st: *mut symbol_table_t, name: *const c_char) {
     guarded((), || {

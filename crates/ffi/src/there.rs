@@ -1,8 +1,9 @@
 //! A pool in a daemon, reached by shared memory.
 //!
-//! Numbers, results and streams are the client's own. Callbacks go through the same thread as those of a pool in this
-//! process, so that leaving the daemon can promise that none comes afterwards. Whoever leaves waits for the tasks that
-//! have a callback, since somebody counts on those; a task that has none goes on in the daemon and is forgotten.
+//! Numbers, results and streams are the client's own. Callbacks go through the same thread as those of a pool
+//! in this process, so that leaving the daemon can promise that none comes afterwards. Whoever leaves waits
+//! for the tasks that have a callback, since somebody counts on those; a task that has none goes on in the
+//! daemon and is forgotten.
 //!
 //! Not here: the memory and what is said through it (`millpond_shm`).
 
@@ -73,7 +74,8 @@ impl There {
         drop(pending);
         let (callbacks, all) = (self.callbacks.clone(), Arc::clone(&self.pending));
         let submitted = client.submit_with(text, Duration::ZERO, move |reply| {
-            // Whoever takes the promise keeps it: this, or the leaving of the pool, which looks after this lock.
+            // Whoever takes the promise keeps it: this, or the leaving of the pool, which looks after this
+            // lock.
             let mut pending = lock(&all);
             if pending.promised.remove(&promise).is_some() {
                 callbacks.call(callback, result(&reply));
@@ -183,6 +185,7 @@ fn not_attached(name: &str, error: &AttachError) -> TaskFailure {
     let code = match error {
         AttachError::BadName(_) => ErrorCode::BadArguments,
         AttachError::NoDaemon { .. } => ErrorCode::NotFound,
+        AttachError::Silent { .. } => ErrorCode::DaemonDied,
         AttachError::Refused(_) | AttachError::NotOurs { .. } => ErrorCode::NotAllowed,
         AttachError::Memory(_) => ErrorCode::OutOfMemory,
     };

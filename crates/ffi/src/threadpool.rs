@@ -8,7 +8,7 @@
 #![allow(non_camel_case_types, reason = "these are the names of the C header")]
 #![allow(clippy::missing_safety_doc, reason = "the header says of every call what it may be given")]
 
-use crate::border::{self, bytes, guarded, guarded_code, text, wrong};
+use crate::border::{self, bytes, guarded, guarded_code, text_or_none, wrong};
 use crate::callbacks::Callback;
 use crate::here::{Here, Want};
 use crate::pools::{self, Way};
@@ -27,17 +27,16 @@ pub struct threadpool {
 /// A pool.
 pub type threadpool_t = threadpool;
 
-/// Starts a pool in this process. `config_path` is a file of key=value lines, or of TOML if its name ends in .toml; NULL
-/// means the defaults. Variables of the environment (MILLPOND_WORKERS and the like) win over the file. NULL if it could
-/// not be started.
+/// Starts a pool in this process. `config_path` is a file of key=value lines, or of TOML if its name ends in
+/// .toml; NULL means the defaults. Variables of the environment (MILLPOND_WORKERS and the like) win over the
+/// file. NULL if it could not be started.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn threadpool_create(config_path: *const c_char) -> *mut threadpool_t {
     guarded(ptr::null_mut(), || {
         // SAFETY: NULL, or a string, as the header asks for.
-        let path =
-            if config_path.is_null() { None } else { Some(unsafe { text("config_path", config_path) }?) };
+        let path = unsafe { text_or_none("config_path", config_path) }?;
         let number = pools::new_number();
-        Ok(pools::open(number, Way::Here(Here::start(path, number)?)))
+        Ok(pools::open(number, Way::Here(Box::new(Here::start(path, number)?))))
     })
 }
 
@@ -47,22 +46,22 @@ pub unsafe extern "C" fn threadpool_create(config_path: *const c_char) -> *mut t
 pub unsafe extern "C" fn threadpool_attach(name: *const c_char) -> *mut threadpool_t {
     guarded(ptr::null_mut(), || {
         // SAFETY: NULL, or a string, as the header asks for.
-        let name = if name.is_null() { "" } else { unsafe { text("name", name) }? };
+        let name = unsafe { text_or_none("name", name) }?.unwrap_or_default();
         let number = pools::new_number();
         Ok(pools::open(number, Way::There(There::attach(name, number)?)))
     })
 }
 
-/// Submits a task: {"opcode": 1, "args": {...}} or {"handler": "echo", "args": {...}}. Never waits. Returns its number, or
-/// 0 if it was refused. Its result has to be fetched.
+/// Submits a task: {"opcode": 1, "args": {...}} or {"handler": "echo", "args": {...}}. Never waits. Returns
+/// its number, or 0 if it was refused. Its result has to be fetched.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn threadpool_submit(pool: *mut threadpool_t, json: *const c_char) -> u64 {
     // SAFETY: NULL, or a string, as the header asks for.
     guarded(0, || submit(pool, unsafe { bytes("json", json) }?, Want::Result))
 }
 
-/// As threadpool_submit, but the result goes to `callback`, on a thread of the pool's own. It is called exactly once for
-/// every task that was accepted, and never after threadpool_shutdown has returned.
+/// As threadpool_submit, but the result goes to `callback`, on a thread of the pool's own. It is called
+/// exactly once for every task that was accepted, and never after threadpool_shutdown has returned.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn threadpool_submit_with_callback(
     pool: *mut threadpool_t,
@@ -108,8 +107,8 @@ pub unsafe extern "C" fn threadpool_wait_result(
     })
 }
 
-/// The result of whichever task ended first and was not fetched, waiting for one at most so many milliseconds. Tasks with
-/// a callback are not among them.
+/// The result of whichever task ended first and was not fetched, waiting for one at most so many
+/// milliseconds. Tasks with a callback are not among them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn threadpool_next_result(pool: *mut threadpool_t, timeout_ms: u32) -> *mut result_t {
     hand_out(|| match &*pools::find(pool)? {
@@ -118,10 +117,10 @@ pub unsafe extern "C" fn threadpool_next_result(pool: *mut threadpool_t, timeout
     })
 }
 
-/// What a task of threadpool_submit_streaming says next, waiting for it at most so many milliseconds. The data is one of
-/// {"offset":0,"attempt":1,"partial":...}, with "progress", "log" or "missed" in place of "partial". Free it. NULL with
-/// ERR_NOT_ENDED if there is nothing yet; NULL with ERR_SUCCESS if the task has ended and said no more. Its result is then
-/// still to be fetched.
+/// What a task of threadpool_submit_streaming says next, waiting for it at most so many milliseconds. The
+/// data is one of {"offset":0,"attempt":1,"partial":...}, with "progress", "log" or "missed" in place of
+/// "partial". Free it. NULL with ERR_NOT_ENDED if there is nothing yet; NULL with ERR_SUCCESS if the task has
+/// ended and said no more. Its result is then still to be fetched.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn threadpool_next_partial(
     pool: *mut threadpool_t,
@@ -150,9 +149,10 @@ pub unsafe extern "C" fn threadpool_result_free(result: *mut result_t) {
     guarded((), || if result.is_null() { Ok(()) } else { result::free(result) });
 }
 
-/// Takes no more tasks, finishes those that were accepted (for as long as the setting drain_timeout says; then they are
-/// cancelled), ends all threads and frees the pool. When it returns no handler and no callback runs. A pool of
-/// threadpool_attach is only left; the daemon goes on. NULL is fine. Not from a handler or a callback of the same pool.
+/// Takes no more tasks, finishes those that were accepted (for as long as the setting drain_timeout says;
+/// then they are cancelled), ends all threads and frees the pool. When it returns no handler and no callback
+/// runs. A pool of threadpool_attach is only left; the daemon goes on. NULL is fine. Not from a handler or a
+/// callback of the same pool.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn threadpool_shutdown(pool: *mut threadpool_t) {
     guarded((), || {
@@ -176,8 +176,8 @@ pub unsafe extern "C" fn threadpool_shutdown(pool: *mut threadpool_t) {
     });
 }
 
-/// The table of named memory of a pool of threadpool_create, for symbol_register() and its kin. It lives as long as the
-/// pool. NULL for a pool of threadpool_attach.
+/// The table of named memory of a pool of threadpool_create, for symbol_register() and its kin. It lives as
+/// long as the pool. NULL for a pool of threadpool_attach.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn threadpool_symbols(pool: *mut threadpool_t) -> *mut symbol_table_t {
     guarded(ptr::null_mut(), || match &*pools::find(pool)? {

@@ -29,8 +29,8 @@ pub struct task {
     pub flags: u32,
     /// The number of the task. The number that a request gave as `task_id`, if it gave one.
     pub task_id: u64,
-    /// NULL. A handler may put a JSON text here that malloc() allocated; the pool frees it. threadpool_set_result
-    /// does the same without malloc().
+    /// NULL. A handler may put a JSON text here that malloc() allocated; the pool frees it.
+    /// threadpool_set_result does the same without malloc().
     pub result: *mut c_void,
     /// How many bytes that text has, without a NUL.
     pub result_size: u32,
@@ -39,8 +39,8 @@ pub struct task {
 /// One attempt of one task.
 pub type task_t = task;
 
-/// A function that runs tasks. It may be called by several threads at once, and must neither throw nor longjmp()
-/// out.
+/// A function that runs tasks. It may be called by several threads at once, and must neither throw nor
+/// longjmp() out.
 pub type handler_fn = Option<unsafe extern "C" fn(task: *mut task_t)>;
 
 /// A [`handler_fn`] that is there.

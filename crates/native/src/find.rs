@@ -23,8 +23,8 @@ pub fn exported(symbol: &str) -> Option<NativeFunction> {
     look_up(libc::RTLD_DEFAULT, symbol)
 }
 
-/// What the function of a handler is called where the specification's rule holds: `handler_NAME`. What C has no letters
-/// for is a `_`.
+/// What the function of a handler is called where the specification's rule holds: `handler_NAME`. What C has
+/// no letters for is a `_`.
 pub fn symbol_name(handler: &str) -> String {
     format!("{HANDLER_PREFIX}{}", handler.replace(['.', '-'], "_"))
 }

@@ -26,8 +26,9 @@ impl NativeHandler {
     /// A handler that calls `function` with one task at a time, by as many threads as there are workers.
     ///
     /// # Safety
-    /// `function` is a C function as the header says: it keeps to the task it is given, does not use it once it has
-    /// returned, what it leaves in `result` comes from `malloc`, and it does not throw. It stays loaded.
+    /// `function` is a C function as the header says: it keeps to the task it is given, does not use it once
+    /// it has returned, what it leaves in `result` comes from `malloc`, and it does not throw. It stays
+    /// loaded.
     pub unsafe fn new(function: NativeFunction) -> Self {
         Self { function, opcode: 0, is_quick: false, timeout: None, about: About::default() }
     }

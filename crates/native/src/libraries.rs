@@ -1,7 +1,8 @@
 //! Handlers of the configuration that are functions in libraries: `[handler.resize] library = "libimage.so"`.
 //!
-//! They are loaded before the service starts, so that a library that is not there, or lacks its function, is a mistake
-//! of the configuration and not of a task. A library that several handlers name is loaded once, by the loader.
+//! They are loaded before the service starts, so that a library that is not there, or lacks its function, is
+//! a mistake of the configuration and not of a task. A library that several handlers name is loaded once, by
+//! the loader.
 //!
 //! Not here: what the configuration may say (`millpond_tasks::config`).
 
@@ -11,6 +12,9 @@ use millpond_tasks::config::{LibrarySettings, Settings};
 use millpond_tasks::{Handler, Registry, RegistryError};
 use std::error::Error;
 use std::fmt;
+
+/// Handlers with their names.
+pub type NamedHandlers = Vec<(String, Box<dyn Handler>)>;
 
 /// Why a handler of the configuration could not be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,9 +36,9 @@ impl fmt::Display for LibraryError {
 
 impl Error for LibraryError {}
 
-/// Loads the libraries of the settings and makes handlers of their functions, by name. Whoever wrote the configuration
-/// vouches for them, as for the programs it names.
-pub fn library_handlers(settings: &Settings) -> Result<Vec<(String, Box<dyn Handler>)>, LibraryError> {
+/// Loads the libraries of the settings and makes handlers of their functions, by name. Whoever wrote the
+/// configuration vouches for them, as for the programs it names.
+pub fn library_handlers(settings: &Settings) -> Result<NamedHandlers, LibraryError> {
     let handler = |(name, library): (&String, &LibrarySettings)| {
         let function = Library::open(&library.library)
             .and_then(|loaded| loaded.function(&library.symbol_names(name)))

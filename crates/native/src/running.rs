@@ -36,8 +36,8 @@ const MARK_MASK: u32 = 0xFFFF_0000;
 /// At the start of [`Operations`], to tell ours from chance.
 const OPERATIONS_MAGIC: u64 = u64::from_le_bytes(*b"millops1");
 
-/// What may be asked about a task that runs, by whichever copy of this code runs it. It only ever grows at its end,
-/// with a new magic number if the meaning of a line changes.
+/// What may be asked about a task that runs, by whichever copy of this code runs it. It only ever grows at
+/// its end, with a new magic number if the meaning of a line changes.
 #[repr(C)]
 struct Operations {
     magic: u64,
@@ -205,10 +205,10 @@ fn lock(answer: &Mutex<Answer>) -> std::sync::MutexGuard<'_, Answer> {
 /// Answers the task with a JSON text. The last answer counts.
 ///
 /// # Safety
-/// `task` is NULL, or points to a [`task`]: that of a handler that has not returned, or any other memory that can be
-/// read.
+/// `task` is NULL, or points to a [`task`]: that of a handler that has not returned, or any other memory that
+/// can be read.
 pub unsafe fn set_result(task: *const task, json: &[u8]) -> Result<(), TaskFailure> {
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise to this function as it asks for.
     let operations = unsafe { operations(task) }?;
     // SAFETY: the task runs, and its own copy of this code has said that this is the function to call.
     match unsafe { (operations.set_result)(task, json.as_ptr(), json.len()) } {
@@ -223,7 +223,7 @@ pub unsafe fn set_result(task: *const task, json: &[u8]) -> Result<(), TaskFailu
 /// # Safety
 /// As [`set_result`].
 pub unsafe fn set_error(task: *const task, code: i32, message: &str) -> Result<(), TaskFailure> {
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise to this function as it asks for.
     let operations = unsafe { operations(task) }?;
     // SAFETY: the task runs, and its own copy of this code has said that this is the function to call.
     unsafe { (operations.set_error)(task, code, message.as_ptr(), message.len()) };
@@ -235,7 +235,7 @@ pub unsafe fn set_error(task: *const task, code: i32, message: &str) -> Result<(
 /// # Safety
 /// As [`set_result`].
 pub unsafe fn partial(task: *const task, json: &[u8]) -> Result<(), TaskFailure> {
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise to this function as it asks for.
     let operations = unsafe { operations(task) }?;
     // SAFETY: the task runs, and its own copy of this code has said that this is the function to call.
     let code = unsafe { (operations.partial)(task, json.as_ptr(), json.len()) };
@@ -262,7 +262,7 @@ pub unsafe fn partial(task: *const task, json: &[u8]) -> Result<(), TaskFailure>
 /// # Safety
 /// As [`set_result`].
 pub unsafe fn is_cancelled(task: *const task) -> Result<bool, TaskFailure> {
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise to this function as it asks for.
     let operations = unsafe { operations(task) }?;
     // SAFETY: the task runs, and its own copy of this code has said that this is the function to call.
     Ok(unsafe { (operations.is_cancelled)(task) } != 0)

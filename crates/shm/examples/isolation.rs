@@ -19,6 +19,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How many tasks are handed in before the first is waited for.
+const UNDER_WAY: usize = 64;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut settings: Settings = load(&ConfigSources::default()).settings().expect("the defaults are right");
@@ -87,6 +89,18 @@ fn measure(name: &str, service: &Service, rounds: usize) -> Result<(), Box<dyn E
         drop(accepted);
     }
     say(name, "one after the other", &mut times);
+    // Many at once.
+    let (begin, batches) = (Instant::now(), rounds.div_ceil(UNDER_WAY));
+    for _ in 0..batches {
+        let how = || Submit { keep: false, ..Submit::default() };
+        let submit = |_| handle.submit(br#"{"handler": "square", "args": {"n": 7}}"#, how());
+        let under_way = (0..UNDER_WAY).map(submit).collect::<Result<Vec<_>, _>>()?;
+        for accepted in under_way {
+            accepted.task.wait(PATIENCE).ok_or("it took too long")?;
+        }
+    }
+    let rate = (batches * UNDER_WAY) as f64 / begin.elapsed().as_secs_f64();
+    println!("{name}, {UNDER_WAY} at once: {rate:.0} tasks a second");
     // Everybody sleeps before each.
     let mut times = Vec::new();
     for _ in 0..rounds.min(500) {

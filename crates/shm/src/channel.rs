@@ -255,7 +255,15 @@ impl Sender {
 
     /// Sleeps until there may be room for one more, at most so long and at most a tenth of a second.
     pub(crate) fn wait_room(&self, timeout: Duration) {
-        self.peer.wait_slot(timeout);
+        match self.receipts.front() {
+            // A large message that is read rings no other bell than that of its own ticket.
+            Some((ticket, _)) => {
+                let _ = self.peer.wait(ticket, timeout);
+            }
+            None => {
+                self.peer.wait_slot(timeout);
+            }
+        }
     }
 
     /// Takes back what was sent and not yet taken, oldest first. For when the other side is dead.
@@ -280,11 +288,14 @@ pub(crate) struct Receiver {
     arena: Memory,
     /// The body at hand.
     body: Vec<u8>,
+    /// A message named bytes outside of the arena: nothing here can be trusted any more.
+    is_broken: bool,
 }
 
 impl Receiver {
     fn new(region: &Region, record: u32, arena: Memory) -> Result<Self, RegionError> {
-        Ok(Self { peer: region.attach_record(record, identity())?, arena, body: Vec::new() })
+        let peer = region.attach_record(record, identity())?;
+        Ok(Self { peer, arena, body: Vec::new(), is_broken: false })
     }
 
     /// Takes what has come, up to `count` messages and no more than 32, and says how many. Never waits.
@@ -293,14 +304,13 @@ impl Receiver {
         count: usize,
         mut take: impl FnMut(Message<'_>),
     ) -> Result<usize, Broken> {
-        let (arena, body) = (&self.arena, &mut self.body);
-        let mut is_sound = true;
+        let (arena, body, is_broken) = (&self.arena, &mut self.body, &mut self.is_broken);
         let taken = self.peer.receive_batch(0, count.min(BATCH), |task| {
-            is_sound &= read(task, arena, body, &mut take).is_ok();
+            *is_broken |= read(task, arena, body, &mut take).is_err();
         });
         match taken {
             Err(StartError::Poisoned) => Err(Broken),
-            _ if !is_sound => Err(Broken),
+            _ if self.is_broken => Err(Broken),
             Ok(taken) => Ok(taken),
             Err(_) => Ok(0),
         }
@@ -309,6 +319,11 @@ impl Receiver {
     /// Sleeps until something may have come, at most so long and at most a tenth of a second.
     pub(crate) fn wait(&self, timeout: Duration) {
         self.peer.wait_items(timeout);
+    }
+
+    /// Whether something was found in the memory that nobody may write.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken || self.peer.region().is_poisoned()
     }
 
     /// What messages come by. Once it is closed, no more are taken, and whoever sleeps in [`wait`](Self::wait) rises.

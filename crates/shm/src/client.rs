@@ -17,7 +17,7 @@ pub use error::{AttachError, ClientError};
 
 use crate::layout::Plan;
 use crate::message::HANDLERS_MAX;
-use link::Link;
+use link::{Link, WELCOME_TIME};
 use millpond_tasks::RuntimeDir;
 use std::fmt;
 use std::sync::atomic::AtomicBool;
@@ -137,7 +137,7 @@ impl Client {
         if link.is_wired() {
             return Ok(());
         }
-        self.shared.connect(&mut link)
+        self.shared.connect(&mut link, WELCOME_TIME)
     }
 
     /// Names a handler once, so that calls need not. Whether there is such a handler is said by the reply of a call.
@@ -149,7 +149,7 @@ impl Client {
                 name.len()
             )));
         }
-        if link.handlers() >= HANDLERS_MAX {
+        if link.handlers() >= HANDLERS_MAX && !link.knows(name) {
             return Err(ClientError::BadHandler(format!("{HANDLERS_MAX} handlers have been named already")));
         }
         Ok(HandlerNumber(link.handler(name)))
@@ -157,7 +157,7 @@ impl Client {
 
     /// Hands in a request in JSON. Never waits. The number is the client's own, from 1.
     pub fn try_submit(&self, request: &[u8]) -> Result<u64, ClientError> {
-        self.shared.submit(request, false, &mut None)
+        self.shared.with_daemon(|shared| shared.submit(request, false, &mut None))
     }
 
     /// As [`try_submit`](Self::try_submit), but waits for room.
@@ -268,7 +268,7 @@ impl Client {
 
     /// Says that a task is no longer wanted. Its reply says what came of that.
     pub fn cancel(&self, number: u64) -> Result<(), ClientError> {
-        self.shared.cancel(number)
+        self.shared.with_daemon(|shared| shared.cancel(number))
     }
 
     /// How many tasks are outstanding, replies that nobody took included.

@@ -31,6 +31,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io::{self, ErrorKind};
+use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -308,7 +309,7 @@ impl Porter {
         let requests = channel.receiver.region();
         let answers = Answers::new(channel.sender);
         let member = Arc::new(Member::new(name, self.shared.service.clone(), answers, requests));
-        let intake = Intake::new(Arc::clone(&member), settings.clone(), self.shared.log.clone());
+        let intake = Intake::new(Arc::clone(&member), Arc::clone(&self.shared));
         let system = |error: io::Error| format!("no place for this program: {error}");
         let socket = socket.try_clone().map_err(system)?;
         // First: if the program is gone already, nothing has been started for it.
@@ -336,9 +337,12 @@ impl Porter {
     /// Notices who has gone, and forgets whose last task has ended.
     fn see_off(&mut self) {
         for guest in self.guests.iter_mut().filter(|guest| !guest.is_gone) {
-            if is_over(&guest.socket) || guest.has_exited() {
+            let was_detached = guest.member.is_gone.load(Acquire);
+            if was_detached || is_over(&guest.socket) || guest.has_exited() {
                 guest.is_gone = true;
                 guest.member.has_left();
+                // If it lives, it learns of it by this.
+                let _ = guest.socket.shutdown(Shutdown::Both);
                 self.shared.log.debug(&format!("memory: {} has gone", guest.member.name));
             }
         }

@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind, Read};
 use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 /// What the socket is called, in the daemon's directory.
 pub const MEMORY_SOCKET_NAME: &str = "memory.sock";
@@ -143,12 +144,23 @@ impl Welcome {
         Ok(())
     }
 
-    /// Reads one, as long as the socket's time limit allows.
-    pub(crate) fn receive(mut socket: &UnixStream) -> io::Result<Self> {
+    /// Reads one; waits for it at most so long.
+    pub(crate) fn receive(mut socket: &UnixStream, patience: Duration) -> io::Result<Self> {
+        let until = Instant::now() + patience;
         let mut line = Vec::new();
-        let mut byte = [0];
-        while socket.read(&mut byte)? == 1 && byte != *b"\n" && line.len() < LINE_BYTES_MAX {
-            line.push(byte[0]);
+        while !line.ends_with(b"\n") && line.len() < LINE_BYTES_MAX {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            socket.set_read_timeout(Some(left))?;
+            let mut bytes = [0; LINE_BYTES_MAX];
+            match socket.read(&mut bytes) {
+                Ok(0) => break,
+                Ok(count) => line.extend_from_slice(&bytes[..count]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
         }
         if line.is_empty() {
             return Err(io::Error::new(ErrorKind::UnexpectedEof, "the daemon hung up"));
@@ -192,7 +204,7 @@ mod tests {
         assert_eq!(hello.plan, plan);
         assert!(MemoryFile::check(descriptor, 4096, 4096).is_ok());
         Welcome::yes().send(&far).unwrap();
-        assert!(Welcome::receive(&near).unwrap().welcome && !is_over(&near));
+        assert!(Welcome::receive(&near, Duration::from_secs(60)).unwrap().welcome && !is_over(&near));
         drop(far);
         assert!(is_over(&near));
     }

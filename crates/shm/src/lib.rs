@@ -18,6 +18,7 @@ mod door;
 mod handshake;
 pub mod isolate;
 mod layout;
+mod linger;
 mod memory_file;
 mod message;
 

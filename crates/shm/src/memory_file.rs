@@ -10,6 +10,7 @@
 use millpond_queue::wpol::Memory;
 use rustix::fs::{FileType, MemfdFlags, Mode, SealFlags};
 use rustix::fs::{fchmod, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
+use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::error::Error;
 use std::fmt;
@@ -69,7 +70,12 @@ impl Error for MemoryFault {}
 impl MemoryFile {
     /// A new one, zeroed, and sealed already. Only its user may open it.
     pub(crate) fn create(bytes: usize) -> io::Result<Self> {
-        let file = memfd_create(c"millpond", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        // Nobody runs what lies in it. Systems before Linux 6.3 do not know the flag.
+        let file = match memfd_create(c"millpond", flags | MemfdFlags::NOEXEC_SEAL) {
+            Err(Errno::INVAL) => memfd_create(c"millpond", flags)?,
+            made => made?,
+        };
         fchmod(&file, Mode::RUSR | Mode::WUSR)?;
         ftruncate(&file, bytes as u64)?;
         fcntl_add_seals(&file, SEALS)?;
@@ -78,7 +84,7 @@ impl MemoryFile {
 
     /// One that somebody sent: it must have exactly so many bytes.
     pub(crate) fn check(file: OwnedFd, expected: u64, bytes_max: u64) -> Result<Self, MemoryFault> {
-        let system = |error: rustix::io::Errno| MemoryFault::System(error.into());
+        let system = |error: Errno| MemoryFault::System(error.into());
         let found = fstat(&file).map_err(system)?;
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
             return Err(MemoryFault::NotAFile);

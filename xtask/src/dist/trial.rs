@@ -1,7 +1,7 @@
 //! A try-out of what was laid out: the C example, built as its users would and run.
 //!
-//! Once with make and pkg-config, once with CMake, which also links the static library; and once with the handler loaded
-//! by the daemon that was laid out, to which the example attaches.
+//! Once with make and pkg-config, once with CMake, which also links the static library; and once with the
+//! handler loaded by the daemon that was laid out, to which the example attaches.
 //!
 //! Not here: tests of the library itself (`crates/ffi/tests`).
 

@@ -161,6 +161,13 @@ int main(int argc, char** argv) {
     expect(pool, "{\"handler\": \"fail\", \"args\": {\"code\": 7}}", ERR_HANDLER_ERROR, "code 7: for a reason");
     expect(pool, "{\"handler\": \"quick\", \"args\": {\"code\": -5}}", ERR_HANDLER_CRASH, "for a reason");
 
+    uint64_t quick = threadpool_submit(pool, "{\"handler\": \"quick\", \"args\": {\"code\": -5}}");
+    CHECK(threadpool_cancel(pool, quick) == ERR_ALREADY_ENDED);
+    result_t* at_once = threadpool_poll_result(pool, quick);
+    CHECK(at_once != NULL && at_once->status == ERR_HANDLER_CRASH);
+    threadpool_result_free(at_once);
+    CHECK(threadpool_next_result(pool, 0) == NULL && threadpool_last_error_code() == ERR_NOT_ENDED);
+
     CHECK(threadpool_register_handler(pool, "count_up", count_up, 0) == 0);
     CHECK(threadpool_register_handler(pool, "count_up", count_up, 0) == ERR_BAD_ARGUMENTS);
     CHECK(threadpool_register_handler(pool, "until_cancelled", until_cancelled, 0) == 0);

@@ -1,6 +1,7 @@
 //! C programs that attach to a daemon: here the test itself, with a service and its memory door.
 //!
-//! What holds between a client and a daemon is tested beside them (`millpond-shm`); this is about what C sees of it.
+//! What holds between a client and a daemon is tested beside them (`millpond-shm`); this is about what C sees
+//! of it.
 
 use crate::library::{Build, compile, folder, run_well};
 use millpond_shm::{MEMORY_SOCKET_NAME, MemoryDoor};

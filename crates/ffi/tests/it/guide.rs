@@ -1,5 +1,5 @@
-//! The programs of the guide, docs/c.md, and of the README: compiled as they stand, run, and held against what the page
-//! says they print.
+//! The programs of the guide, docs/c.md, and of the README: compiled as they stand, run, and held against
+//! what the page says they print.
 
 use crate::library::{Build, compile_source, package, run_well};
 use std::fs;

@@ -1,7 +1,7 @@
 //! The C headers are made from the Rust code and checked in, so that nobody needs a tool to read or use them.
 //!
-//! `cargo xtask gen` writes them (it runs this test with MILLPOND_WRITE_PAGES=1); without that the test fails if one is
-//! stale. That they compile, as C99 and as C++, is for `programs.rs`.
+//! `cargo xtask gen` writes them (it runs this test with MILLPOND_WRITE_PAGES=1); without that the test fails
+//! if one is stale. That they compile, as C99 and as C++, is for `programs.rs`.
 
 use cbindgen::{Builder, Config, DocumentationStyle, EnumConfig, Language, Layout, Style};
 use millpond_tasks::error::TABLE;

@@ -1,7 +1,7 @@
 //! The library, and C programs compiled against it: plain, with sanitizers, as C++.
 //!
-//! Everything is built once and into cargo's folder for such things. A program is given a minute and then killed, so
-//! that a hang is a failure with a name.
+//! Everything is built once and into cargo's folder for such things. A program is given a minute and then
+//! killed, so that a hang is a failure with a name.
 
 use std::fs;
 use std::path::{Path, PathBuf};

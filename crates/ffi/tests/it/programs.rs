@@ -1,7 +1,7 @@
 //! C programs that use the library as C does, one a theme; each checks itself and says where it failed.
 //!
-//! They run three times: as they are, with the sanitizers of the compiler, and under valgrind where that is installed.
-//! The snippets of the specification are among them with their calls as they are.
+//! They run three times: as they are, with the sanitizers of the compiler, and under valgrind where that is
+//! installed. The snippets of the specification are among them with their calls as they are.
 
 use crate::library::{Build, compile, compile_header, folder, run, run_well};
 use std::fs;

@@ -22,13 +22,13 @@ fn message(number: u64) -> Submission<'static> {
     Submission { task: number, attachment: 10 * number, ..Submission::default() }
 }
 
-/// Receives so many messages that are numbered from 1, and sleeps when there is none.
-fn receive(peer: &Peer, count: u64) {
-    let mut seen = 0;
-    while seen < count {
+/// Receives so many messages, and sleeps when there is none: their numbers, as they came.
+fn receive(peer: &Peer, count: usize) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    while numbers.len() < count {
         let received = peer.receive_batch(0, 2, |message| {
-            seen += 1;
-            assert_eq!((message.task(), message.attachment()), (seen, 10 * seen));
+            assert_eq!(message.attachment(), 10 * message.task());
+            numbers.push(message.task());
         });
         match received {
             Ok(_) => {}
@@ -36,6 +36,7 @@ fn receive(peer: &Peer, count: u64) {
             Err(refusal) => panic!("{refusal}"),
         }
     }
+    numbers
 }
 
 #[test]
@@ -44,7 +45,7 @@ fn messages_are_read_whole_and_in_order_and_their_slots_go_round() {
         let region = region(2, 2);
         let [sender, receiver] = [(); 2].map(|()| region.attach(Identity::default()).unwrap());
         let reading = thread::spawn(move || {
-            receive(&receiver, 3);
+            assert_eq!(receive(&receiver, 3), [1, 2, 3]);
             receiver
         });
         assert_eq!(sender.send_batch(&[message(1), message(2)]), Ok(2));
@@ -56,28 +57,27 @@ fn messages_are_read_whole_and_in_order_and_their_slots_go_round() {
     });
 }
 
-/// Slots made free and not yet listed look lost to a sweep, which lists them too.
+/// A slot made free and not yet listed looks lost to a sweep, which lists it too; so does a hint of the lane that is in
+/// the receiver's hand.
 #[test]
 fn a_sweep_beside_the_end_of_a_batch_gives_no_slot_to_two() {
     // One switch puts the sweep between any two steps, and it has too many steps to search them all in pairs.
     explore(1, || {
-        // The sweep may double hints of the lane too: there must be room for those.
-        let region = region(2, 8);
+        let region = region(1, 2);
         let [sender, receiver, reaper] = [(); 3].map(|()| region.attach(Identity::default()).unwrap());
-        assert_eq!(sender.send_batch(&[message(1), message(2)]), Ok(2));
+        assert_eq!(sender.send_batch(&[message(1)]), Ok(1));
         let reading = thread::spawn(move || {
-            receive(&receiver, 2);
+            assert_eq!(receiver.receive_batch(0, 2, |message| assert_eq!(message.task(), 1)), Ok(1));
             receiver
         });
         let mut memory = Reaper::default();
         for _ in 0..2 {
             memory.sweep(&reaper, 0, DeathPolicy::Fail, |_| false).unwrap();
         }
-        let receiver = reading.join().unwrap();
-        assert_eq!(region.census().free, 2);
-        assert_eq!(sender.send_batch(&[message(1), message(2), message(3)]), Ok(2));
-        receive(&receiver, 2);
-        assert_eq!(region.census().free, 2);
+        let _receiver = reading.join().unwrap();
+        assert_eq!(region.census().free, 1);
+        // However often it is listed, it is one slot.
+        assert_eq!(sender.send_batch(&[message(2), message(3)]), Ok(1));
     });
 }
 

@@ -21,6 +21,11 @@ pub enum AttachError {
         /// What the system says.
         error: io::Error,
     },
+    /// A daemon is there and does not answer.
+    Silent {
+        /// The socket.
+        path: PathBuf,
+    },
     /// Somebody else's daemon listens there.
     NotOurs {
         /// The socket.
@@ -43,6 +48,13 @@ impl fmt::Display for AttachError {
                 "{}: no daemon to attach to: {error}; start one with `millpond serve`, or give its name",
                 path.display()
             ),
+            Self::Silent { path } => {
+                write!(
+                    formatter,
+                    "{}: the daemon does not answer; it may be stopped, or very busy",
+                    path.display()
+                )
+            }
             Self::NotOurs { path, user } => write!(
                 formatter,
                 "{}: the daemon belongs to user {user}, and only programs of the same user may attach",

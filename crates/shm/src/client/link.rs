@@ -12,15 +12,22 @@ use crate::channel::{BATCH, Channel, Message, Receiver, SendError, Sender};
 use crate::handshake::{Hello, MEMORY_SOCKET_NAME, Welcome, same_user};
 use crate::message::{ANSWER, CALL, CANCEL, EVENT, INTRODUCE, REQUEST, STREAMED};
 use millpond_tasks::ErrorCode;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use std::collections::{HashSet, VecDeque};
+use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a daemon may take for its welcome.
-const WELCOME_TIME: Duration = Duration::from_secs(5);
+/// How long a daemon may take for its welcome if somebody asked to be attached.
+pub(super) const WELCOME_TIME: Duration = Duration::from_secs(5);
+/// The same, if a lost daemon is looked for in passing.
+pub(super) const WELCOME_TIME_IN_PASSING: Duration = Duration::from_millis(100);
 /// How often a daemon that is gone is looked for.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
+/// The same, if one is there and does not answer.
+const SILENT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What is said of a task that was cancelled before any daemon had it.
 pub(super) const CANCELLED_UNSENT: &str = "no daemon had it yet when it was cancelled";
@@ -37,7 +44,8 @@ pub(super) struct Link {
     unsent: VecDeque<Letter>,
     /// Since when there is no daemon.
     lost_at: Option<Instant>,
-    tried_at: Option<Instant>,
+    /// When a daemon is looked for again.
+    try_at: Option<Instant>,
 }
 
 struct Wired {
@@ -71,7 +79,7 @@ impl Link {
             handlers: Vec::new(),
             unsent: VecDeque::new(),
             lost_at: None,
-            tried_at: None,
+            try_at: None,
         }
     }
 
@@ -84,20 +92,30 @@ impl Link {
     }
 
     /// Finds the daemon, and hands it new memory and what was left unsent.
-    pub(super) fn connect(&mut self) -> Result<Connected, AttachError> {
-        self.tried_at = Some(Instant::now());
+    pub(super) fn connect(&mut self, patience: Duration) -> Result<Connected, AttachError> {
+        self.try_at = Some(Instant::now() + RETRY_INTERVAL);
+        let connected = self.try_connect(patience);
+        if matches!(connected, Err(AttachError::Silent { .. })) {
+            self.try_at = Some(Instant::now() + SILENT_INTERVAL);
+        }
+        connected
+    }
+
+    fn try_connect(&mut self, patience: Duration) -> Result<Connected, AttachError> {
         let path = self.directory.join(MEMORY_SOCKET_NAME);
         let nobody = |error| AttachError::NoDaemon { path: path.clone(), error };
-        let socket = UnixStream::connect(&path).map_err(nobody)?;
+        let socket = knock(&path)?;
         if let Err(user) = same_user(&socket).map_err(nobody)? {
             return Err(AttachError::NotOurs { path, user });
         }
         let (channel, memory) =
             Channel::make(&self.settings.plan).map_err(|error| AttachError::Memory(error.to_string()))?;
-        socket.set_read_timeout(Some(WELCOME_TIME)).map_err(nobody)?;
         let sent = Hello::new(self.settings.plan).send(&socket, &memory);
         // A daemon that has no place says so without waiting for the hello.
-        let welcome = Welcome::receive(&socket).map_err(|error| nobody(sent.err().unwrap_or(error)))?;
+        let welcome = Welcome::receive(&socket, patience).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => AttachError::Silent { path: path.clone() },
+            _ => nobody(sent.err().unwrap_or(error)),
+        })?;
         if !welcome.welcome {
             return Err(AttachError::Refused(welcome.error));
         }
@@ -110,7 +128,7 @@ impl Link {
 
     /// Whether it is time to look for a daemon again.
     pub(super) fn is_due(&self) -> bool {
-        self.wired.is_none() && self.tried_at.is_none_or(|tried| tried.elapsed() >= RETRY_INTERVAL)
+        self.wired.is_none() && self.try_at.is_none_or(|at| Instant::now() >= at)
     }
 
     /// The number of a handler's name.
@@ -120,6 +138,11 @@ impl Link {
             self.handlers.push(name.into());
             self.handlers.len() - 1
         }) as u32
+    }
+
+    /// Whether a handler of this name has a number.
+    pub(super) fn knows(&self, name: &str) -> bool {
+        self.handlers.iter().any(|handler| **handler == *name)
     }
 
     pub(super) fn handlers(&self) -> usize {
@@ -178,14 +201,18 @@ impl Link {
         while read().is_ok_and(|count| count > 0) {}
         let Some(mut wired) = self.wired.take() else { return };
         let mut cancelled = Vec::new();
+        let mut back = VecDeque::new();
         wired.sender.take_back(|message| match message.kind {
             REQUEST | CALL => {
                 let Message { kind, number, word, body, .. } = message;
-                self.unsent.push_back(Letter { kind, number, word, body: body.to_vec() });
+                back.push_back(Letter { kind, number, word, body: body.to_vec() });
             }
             CANCEL => cancelled.push(message.number),
             _ => {}
         });
+        // What this daemon was sent is older than what it was not.
+        back.append(&mut self.unsent);
+        self.unsent = back;
         self.unsent.retain(|letter| {
             let is_wanted = !cancelled.contains(&letter.number);
             if !is_wanted {
@@ -234,6 +261,23 @@ impl Link {
     pub(super) fn call(number: u64, handler: u32, body: &[u8], sent_ns: u64) -> Message<'_> {
         Message { kind: CALL, number, word: handler, sent_ns, body }
     }
+}
+
+/// Connects without waiting: a daemon that does not even take the connection is as good as silent.
+fn knock(path: &Path) -> Result<UnixStream, AttachError> {
+    let nobody = |error: io::Error| AttachError::NoDaemon { path: path.to_owned(), error };
+    let address = SocketAddrUnix::new(path).map_err(|error| nobody(error.into()))?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    let socket = socket.map_err(|error| nobody(error.into()))?;
+    match connect(&socket, &address) {
+        Ok(()) => {}
+        Err(Errno::AGAIN) => return Err(AttachError::Silent { path: path.to_owned() }),
+        Err(error) => return Err(nobody(error.into())),
+    }
+    let socket = UnixStream::from(socket);
+    socket.set_nonblocking(false).map_err(nobody)?;
+    Ok(socket)
 }
 
 /// Puts what came on the table.

@@ -3,7 +3,7 @@
 //! A task is on the table before it is in the memory, because its reply may be read by another thread before the call
 //! returns. A refusal takes it off again.
 
-use super::link::{CANCELLED_UNSENT, Link, failed};
+use super::link::{CANCELLED_UNSENT, Link, WELCOME_TIME_IN_PASSING, failed};
 use super::{AttachError, ClientError, OnEnd, Shared};
 use crate::channel::{BATCH, Message};
 use crate::message::now_ns;
@@ -95,13 +95,28 @@ impl Shared {
         Ok(link.cancel(number)?)
     }
 
+    /// Tries, and once more if it was refused because the daemon is gone: there may be another.
+    pub(super) fn with_daemon<T>(
+        &self,
+        mut attempt: impl FnMut(&Self) -> Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
+        match attempt(self) {
+            Err(ClientError::Full | ClientError::Draining | ClientError::NoDaemon(_))
+                if self.notice_death() =>
+            {
+                attempt(self)
+            }
+            answer => answer,
+        }
+    }
+
     /// Tries until there is room, at most so long.
     pub(super) fn with_patience<T>(
         &self,
         timeout: Duration,
         mut attempt: impl FnMut(&Self) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        let mut answer = attempt(self);
+        let mut answer = self.with_daemon(&mut attempt);
         if timeout.is_zero() {
             return answer;
         }
@@ -114,7 +129,7 @@ impl Shared {
             } else {
                 self.lock_link().wait_room(ROOM_NAP);
             }
-            answer = attempt(self);
+            answer = self.with_daemon(&mut attempt);
         }
         answer
     }
@@ -127,12 +142,12 @@ impl Shared {
         if !link.is_due() {
             return Err(ClientError::NoDaemon(format!("{}: it is gone", link.directory().display())));
         }
-        self.connect(link).map_err(|error| ClientError::NoDaemon(error.to_string()))
+        self.connect(link, WELCOME_TIME_IN_PASSING).map_err(|error| ClientError::NoDaemon(error.to_string()))
     }
 
     /// Connects, whatever was there before.
-    pub(super) fn connect(&self, link: &mut Link) -> Result<(), AttachError> {
-        let connected = link.connect()?;
+    pub(super) fn connect(&self, link: &mut Link, patience: Duration) -> Result<(), AttachError> {
+        let connected = link.connect(patience)?;
         self.set_way_in(connected);
         Ok(())
     }

@@ -29,6 +29,9 @@ impl Hasher for NumberHasher {
 
 type Numbered<T> = HashMap<u64, T, BuildHasherDefault<NumberHasher>>;
 
+/// How many streams of tasks that have ended are kept for somebody to read them on.
+const UNREAD_STREAMS_MAX: usize = 64;
+
 /// Tasks that are outstanding, and replies that nobody has taken.
 #[derive(Default)]
 pub(super) struct Table {
@@ -36,6 +39,8 @@ pub(super) struct Table {
     /// Numbers with a reply in the order in which they came; some may have been taken since.
     ended: VecDeque<u64>,
     streams: Numbered<Stream>,
+    /// Streams whose task has ended and that have not been read to their end, oldest first.
+    unread: VecDeque<u64>,
     /// How many threads wait for somebody else to read answers.
     pub(super) followers: usize,
     /// How many callbacks have not been called yet.
@@ -99,8 +104,12 @@ impl Table {
     /// A reply came.
     pub(super) fn end(&mut self, reply: Reply) {
         let number = reply.number;
-        if let Some(stream) = self.streams.get_mut(&number) {
+        if let Some(stream) = self.streams.get_mut(&number).filter(|stream| !stream.is_over) {
             stream.is_over = true;
+            self.unread.push_back(number);
+            if self.unread.len() > UNREAD_STREAMS_MAX {
+                self.unread.pop_front().map(|oldest| self.streams.remove(&oldest));
+            }
         }
         // A number nobody knows: a daemon that answers twice must not confuse anybody.
         let entry = self.entries.get_mut(&number).filter(|entry| entry.reply.is_none());
@@ -185,6 +194,7 @@ impl Table {
         }
         if stream.is_over {
             self.streams.remove(&number);
+            self.unread.retain(|unread| *unread != number);
             return Ok(Next::Over);
         }
         Ok(Next::Nothing)
@@ -257,6 +267,19 @@ mod tests {
             assert!(table.take(number).unwrap().is_some());
         }
         assert!(table.ended.len() <= 65, "{}", table.ended.len());
+    }
+
+    #[test]
+    fn streams_nobody_reads_to_their_end_are_forgotten_in_the_end() {
+        let mut table = Table::default();
+        for number in 1..=200 {
+            table.add(number, None, true);
+            table.say(number, b"{}".to_vec(), 100);
+            table.end(reply(number));
+            assert!(table.take(number).unwrap().is_some());
+        }
+        assert_eq!((table.streams.len(), table.unread.len()), (UNREAD_STREAMS_MAX, UNREAD_STREAMS_MAX));
+        assert!(table.next_event(1).is_err() && table.next_event(200).is_ok());
     }
 
     #[test]

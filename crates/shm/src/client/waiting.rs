@@ -8,11 +8,11 @@
 //! A leader looks around for a moment before it sleeps, and asks the socket whether the daemon lives before each sleep.
 
 use super::Shared;
-use super::link::{Connected, deliver};
+use super::link::{Connected, WELCOME_TIME_IN_PASSING, deliver};
 use super::table::Table;
 use crate::channel::{BATCH, Broken, Receiver};
 use crate::handshake::is_over;
-use std::hint::spin_loop;
+use crate::linger::Linger;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
@@ -103,14 +103,14 @@ impl Shared {
         look: &mut impl FnMut(&mut Table) -> Option<T>,
     ) -> Led<T> {
         let Some(way_in) = way_in.as_mut() else { return Led::Alone };
-        let mut idle_since = None;
+        let mut linger = Linger::default();
         loop {
             match self.read(&mut way_in.receiver, look) {
                 Err(Broken) => return Led::Lost,
                 Ok((_, Some(found))) => return Led::Found(found),
                 Ok((0, None)) => {}
                 Ok(_) => {
-                    idle_since = None;
+                    linger.reset();
                     continue;
                 }
             }
@@ -118,8 +118,7 @@ impl Shared {
             if until.is_some_and(|until| now >= until) {
                 return Led::TimeOver;
             }
-            if now.saturating_duration_since(*idle_since.get_or_insert(now)) < self.settings.linger {
-                spin_loop();
+            if linger.pause(now, self.settings.linger) {
                 continue;
             }
             if is_over(&way_in.socket) {
@@ -182,6 +181,15 @@ impl Shared {
         !link.has_unsent()
     }
 
+    /// Looks whether the daemon is gone, and says so if it is. If somebody else reads, they will notice.
+    pub(super) fn notice_death(&self) -> bool {
+        let is_dead = self.try_way_in().is_some_and(|way_in| way_in.as_ref().is_some_and(WayIn::is_dead));
+        if is_dead {
+            self.lose();
+        }
+        is_dead
+    }
+
     /// The daemon is gone: takes back what is left, unless somebody has done so already.
     fn lose(&self) {
         let mut link = self.lock_link();
@@ -197,7 +205,7 @@ impl Shared {
     /// Looks for a daemon, if it is time to. Says whether there is one.
     fn revive(&self) -> bool {
         let mut link = self.lock_link();
-        if link.is_due() && self.connect(&mut link).is_err() {
+        if link.is_due() && self.connect(&mut link, WELCOME_TIME_IN_PASSING).is_err() {
             link.give_up(&mut self.lock_table());
         }
         link.is_wired()
@@ -261,6 +269,6 @@ impl Shared {
 
 impl WayIn {
     fn is_dead(&self) -> bool {
-        is_over(&self.socket) || self.receiver.region().is_poisoned()
+        is_over(&self.socket) || self.receiver.is_broken()
     }
 }

@@ -23,6 +23,8 @@ struct Outgoing {
     sender: Sender,
     /// What found no room, oldest first.
     waiting: VecDeque<Letter>,
+    /// How many bytes their bodies have.
+    waiting_bytes: usize,
     /// The channel is broken, or its program is gone: whatever comes is thrown away.
     is_over: bool,
 }
@@ -66,7 +68,14 @@ impl Bundle {
 
 impl Answers {
     pub(super) fn new(sender: Sender) -> Self {
-        Self { outgoing: Mutex::new(Outgoing { sender, waiting: VecDeque::new(), is_over: false }) }
+        Self {
+            outgoing: Mutex::new(Outgoing {
+                sender,
+                waiting: VecDeque::new(),
+                waiting_bytes: 0,
+                is_over: false,
+            }),
+        }
     }
 
     /// How a task ended.
@@ -119,6 +128,7 @@ impl Answers {
                 outgoing.waiting.push_front(letter);
                 return false;
             }
+            outgoing.waiting_bytes -= letter.body.len();
         }
         true
     }
@@ -128,11 +138,17 @@ impl Answers {
         self.lock().waiting.len()
     }
 
+    /// How many bytes those have.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.lock().waiting_bytes
+    }
+
     /// Nobody reads any more: what waits and what comes is thrown away.
     pub(super) fn end(&self) {
         let mut outgoing = self.lock();
         outgoing.is_over = true;
         outgoing.waiting.clear();
+        outgoing.waiting_bytes = 0;
     }
 
     fn lock(&self) -> MutexGuard<'_, Outgoing> {
@@ -147,6 +163,7 @@ impl Outgoing {
             return;
         }
         let Message { kind, number, word, body, .. } = *message;
+        self.waiting_bytes += body.len();
         self.waiting.push_back(Letter { kind, number, word, body: body.to_vec() });
     }
 

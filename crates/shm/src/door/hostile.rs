@@ -42,9 +42,8 @@ impl Random {
 /// Attaches by hand. None if the daemon refuses.
 fn attach(path: &Path, plan: &Plan, file: &MemoryFile) -> Option<UnixStream> {
     let socket = UnixStream::connect(path).unwrap();
-    socket.set_read_timeout(Some(LONG)).unwrap();
     Hello::new(*plan).send(&socket, file).unwrap();
-    Welcome::receive(&socket).unwrap().welcome.then_some(socket)
+    Welcome::receive(&socket, LONG).unwrap().welcome.then_some(socket)
 }
 
 #[test]

@@ -9,21 +9,24 @@
 //! After work the thread looks around for a moment (`memory_door.linger`) before it sleeps: while tasks flow, neither
 //! side makes a system call.
 
+use super::Shared;
 use super::answers::Bundle;
 use super::member::{Member, words};
 use crate::channel::{BATCH, Broken, Message, Receiver};
+use crate::linger::Linger;
 use crate::message::{CALL, CANCEL, HANDLERS_MAX, INTRODUCE, REQUEST, STREAMED, now_ns};
 use millpond_queue::wpol::v2::NAP_MAX;
-use millpond_tasks::config::MemoryDoorSettings;
 use millpond_tasks::request::read_args;
-use millpond_tasks::{DoorName, ErrorCode, Log, Refused, Request, TaskFailure};
+use millpond_tasks::{DoorName, ErrorCode, Refused, Request, TaskFailure};
 use std::collections::VecDeque;
-use std::hint::spin_loop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Beyond this many bytes of answers that wait, no more tasks are taken from a program.
+const WAITING_BYTES_MAX: usize = 16 << 20;
 /// The longest name that a handler can have, in bytes.
 const HANDLER_BYTES_MAX: usize = 64;
 /// The first pause when there is no room for answers, or too many tasks are under way; doubled up to the last.
@@ -33,8 +36,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(10);
 /// The thread's own state.
 pub(super) struct Intake {
     member: Arc<Member>,
-    settings: MemoryDoorSettings,
-    log: Log,
+    door: Arc<Shared>,
     /// Handlers as the program numbers them.
     introduced: Vec<Introduced>,
     /// Answers to the batch at hand.
@@ -61,11 +63,10 @@ struct Held {
 }
 
 impl Intake {
-    pub(super) fn new(member: Arc<Member>, settings: MemoryDoorSettings, log: Log) -> Self {
+    pub(super) fn new(member: Arc<Member>, door: Arc<Shared>) -> Self {
         Self {
             member,
-            settings,
-            log,
+            door,
             introduced: Vec::new(),
             bundle: Bundle::default(),
             held: VecDeque::new(),
@@ -74,9 +75,24 @@ impl Intake {
     }
 
     /// Takes messages until the program has sent its last and everything is handed on.
-    pub(super) fn run(mut self, mut receiver: Receiver) {
-        let mut idle_since = None;
+    pub(super) fn run(mut self, receiver: Receiver) {
+        let worked = catch_unwind(AssertUnwindSafe(|| self.work(receiver)));
+        if worked.is_err() {
+            // A mistake of ours. The program must not wait for ever, and others go on.
+            self.door
+                .log
+                .error(&format!("memory: the thread of {} panicked; it is detached", self.member.name));
+            self.member.has_left();
+        }
+        self.member.has_drained();
+        self.door.ring();
+    }
+
+    fn work(&mut self, mut receiver: Receiver) {
+        let mut linger = Linger::default();
         let mut pause = PAUSE_MIN;
+        // How much may still come once the door is closed: a program cannot keep it open by sending on.
+        let mut last = self.member.requests.config().slots as usize;
         loop {
             // Asked before the look: whatever was sent before the end is found by that look.
             let is_last = self.member.is_closing.load(Acquire);
@@ -91,22 +107,25 @@ impl Intake {
                 Err(Broken) => break,
                 Ok(0) if is_last => break,
                 Ok(0) => {}
-                Ok(_) => {
-                    (idle_since, pause) = (None, PAUSE_MIN);
+                Ok(taken) => {
+                    linger.reset();
+                    pause = PAUSE_MIN;
+                    last = if is_last { last.saturating_sub(taken) } else { last };
+                    if last == 0 {
+                        break;
+                    }
                     continue;
                 }
             }
-            let since = *idle_since.get_or_insert_with(Instant::now);
             if !clear {
                 thread::sleep(pause);
                 pause = (2 * pause).min(PAUSE_MAX);
-            } else if since.elapsed() < self.settings.linger {
-                spin_loop();
-            } else {
-                receiver.wait(NAP_MAX);
+            } else if !linger.pause(Instant::now(), self.door.settings.linger) {
+                // Nobody rings if an answer of a worker's finds no room meanwhile.
+                let is_busy = self.member.under_way.load(Acquire) > 0;
+                receiver.wait(if is_busy { PAUSE_MAX } else { NAP_MAX });
             }
         }
-        self.member.has_drained();
     }
 
     /// How many more tasks may be taken. What is held goes first.
@@ -119,8 +138,11 @@ impl Intake {
                 return 0;
             }
         }
+        if self.member.answers.waiting_bytes() > WAITING_BYTES_MAX {
+            return 0;
+        }
         let busy = self.member.under_way.load(Acquire) + self.member.answers.waiting();
-        self.settings.in_flight_max.saturating_sub(busy)
+        self.door.settings.in_flight_max.saturating_sub(busy)
     }
 
     fn try_held(&mut self) {
@@ -148,7 +170,8 @@ impl Intake {
         self.member.answers.send_bundle(&mut self.bundle);
         taken.inspect_err(|_| {
             let name = &self.member.name;
-            self.log
+            self.door
+                .log
                 .warn(&format!("memory: {name} wrote what nobody may write into its memory; it is detached"));
             self.member.has_left();
         })

@@ -82,9 +82,8 @@ fn small() -> Plan {
 
 fn attach(directory: &Path, file: &MemoryFile) -> UnixStream {
     let socket = UnixStream::connect(directory.join(MEMORY_SOCKET_NAME)).unwrap();
-    socket.set_read_timeout(Some(LONG)).unwrap();
     Hello::new(small()).send(&socket, file).unwrap();
-    assert!(Welcome::receive(&socket).unwrap().welcome);
+    assert!(Welcome::receive(&socket, LONG).unwrap().welcome);
     socket
 }
 
@@ -235,5 +234,88 @@ fn what_a_dead_daemon_left_is_sent_by_whoever_waits_for_it() {
     for _ in 0..sent {
         assert_eq!(client.next_ended(LONG).expect("every task is answered").status, 0);
     }
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn a_program_whose_memory_is_broken_is_hung_up_on() {
+    let house = House::build("broken");
+    let (channel, file) = Channel::make(&small()).unwrap();
+    let socket = attach(&house.directory, &file);
+    let bytes = small().parts().unwrap().bytes();
+    let memory = file.map().unwrap().part(0..bytes);
+    // The word of life again: nobody may write a 9 there.
+    memory.copy_in(0x40, &9_u64.to_le_bytes());
+    until("it is hung up on", || crate::handshake::is_over(&socket));
+    until("its place is free", || house.door().stats().clients == 0);
+    drop(channel);
+}
+
+#[test]
+fn a_program_that_goes_on_sending_after_it_hung_up_is_served_no_longer() {
+    let house = House::build("sends-on");
+    let (mut channel, file) = Channel::make(&small()).unwrap();
+    let socket = attach(&house.directory, &file);
+    let memory = file.map().unwrap().part(0..4096);
+    drop(socket);
+    let mut sent = 0_u64;
+    until("its place is free", || {
+        for _ in 0..64 {
+            sent += 1;
+            memory.copy_in(0x40, &2_u64.to_le_bytes());
+            let body = b"{\"handler\":\"slow\"}";
+            let _ = channel.sender.send(&Message { kind: REQUEST, number: sent, word: 0, sent_ns: 0, body });
+        }
+        house.door().stats().clients == 0
+    });
+}
+
+#[test]
+fn somebody_who_only_hands_in_finds_the_next_daemon() {
+    for is_killed in [false, true] {
+        let mut house = House::build(if is_killed { "killed" } else { "restarted" });
+        let client = house.client();
+        let number = client.try_submit(b"{\"handler\":\"echo\"}").unwrap();
+        client.wait(number, LONG).unwrap().unwrap();
+        if !is_killed {
+            house.door().drain(LONG);
+        }
+        house.service.take().unwrap().stop(LONG);
+        drop(house.door.take());
+        let next = House::build(if is_killed { "killed" } else { "restarted" });
+        until("the next daemon takes tasks", || client.try_submit(b"{\"handler\":\"echo\"}").is_ok());
+        until("it has them", || next.door().stats().attached == 1);
+        assert_eq!(client.next_ended(LONG).unwrap().status, 0);
+    }
+}
+
+#[test]
+fn a_daemon_that_is_there_and_silent_is_called_so_and_holds_nobody_up() {
+    let directory = directory("silent");
+    std::fs::DirBuilder::new().mode(0o700).create(&directory).unwrap();
+    let listener = UnixListener::bind(directory.join(MEMORY_SOCKET_NAME)).unwrap();
+    let (go, wait) = channel::<()>();
+    let first = thread::spawn(move || {
+        let (socket, _) = listener.accept().unwrap();
+        until("the hello has come", || Hello::receive(&socket).unwrap().is_some());
+        Welcome::yes().send(&socket).unwrap();
+        wait.recv().unwrap();
+        // From here on it is there, and says nothing.
+        listener
+    });
+    let client = Client::attach(directory.to_str().unwrap()).unwrap();
+    go.send(()).unwrap();
+    let listener = first.join().unwrap();
+    let mut words = String::new();
+    until("it is noticed", || match client.try_submit(b"{}") {
+        Err(error) => {
+            words = error.to_string();
+            words.contains("does not answer")
+        }
+        Ok(_) => false,
+    });
+    // While nobody looks for it, it is told at once that there is none.
+    assert!(client.try_submit(b"{}").unwrap_err().to_string().contains("it is gone"));
+    drop(listener);
     std::fs::remove_dir_all(directory).unwrap();
 }

@@ -11,7 +11,11 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
+use std::thread;
+use std::time::{Duration, Instant};
 
+/// How long a thread that was joined may still be seen.
+const JOINED_TIME: Duration = Duration::from_millis(200);
 /// The last signal that a program can have an own way with; those after it are the C library's.
 const SIGNALS: i32 = 31;
 
@@ -33,9 +37,17 @@ pub(super) struct Reaped {
     pub(super) memory_max: u64,
 }
 
-/// How many threads this process has.
+/// How many threads this process has. One that was joined is seen there for a moment longer, so if there are several,
+/// it is looked again for a while.
 pub(super) fn threads() -> io::Result<usize> {
-    Ok(fs::read_dir("/proc/self/task")?.count())
+    let until = Instant::now() + JOINED_TIME;
+    loop {
+        let threads = fs::read_dir("/proc/self/task")?.count();
+        if threads == 1 || Instant::now() >= until {
+            return Ok(threads);
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Copies this process. Refused if it has more than one thread.
