@@ -1,8 +1,8 @@
 //! How somebody looks around who expects more: at once again for a few microseconds, then giving way in between.
 //!
-//! A wake-up costs more than what is usually waited for, so nobody sleeps at once. But both sides may find themselves on
-//! one processor, and then whoever spins keeps the other from answering; so after a moment each look is followed by an
-//! offer to let somebody else run.
+//! A wake-up costs more than what is usually waited for, so nobody sleeps at once. But both sides may find themselves
+//! on one processor, and then whoever spins keeps the other from answering; so after a moment each look is followed by
+//! an offer to let somebody else run.
 
 use std::hint::spin_loop;
 use std::thread;

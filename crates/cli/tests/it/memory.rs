@@ -20,12 +20,17 @@ fn a_daemon_with_a_name_is_attached_to_by_that_name() {
     let command = folder.millpond(&["serve", "--json", "--name", "orders"]);
     let daemon = Daemon::started_by(command, folder);
     let client = attach(&daemon, "millpond-orders");
-    let number = client.try_submit(br#"{"handler": "echo", "args": {"hello": "world"}}"#).expect("there is room");
+    let number =
+        client.try_submit(br#"{"handler": "echo", "args": {"hello": "world"}}"#).expect("there is room");
     let reply = client.wait(number, LONG).expect("it is ours").expect("it is answered");
     assert_eq!((reply.status, reply.body.as_slice()), (0, &br#"{"hello": "world"}"#[..]));
     let stats = daemon.run(&["stats", "--json", "--name", "orders"]).with_code(0);
     let stats = &stats.json()[0];
-    assert_eq!((&stats["memory_door"]["clients"], &stats["doors"]["memory"]), (&1.into(), &1.into()), "{stats}");
+    assert_eq!(
+        (&stats["memory_door"]["clients"], &stats["doors"]["memory"]),
+        (&1.into(), &1.into()),
+        "{stats}"
+    );
 }
 
 #[test]
