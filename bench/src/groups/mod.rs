@@ -1,7 +1,8 @@
 //! Which groups there are, and which of them a prefix chooses.
 //!
 //! A group is named after the queue, then after who uses it: `ring-2p2c` has two producers and two consumers.
-//! So one prefix chooses all there is to know about one queue, or about the pool, about tasks, or about HTTP.
+//! So one prefix chooses all there is to know about one queue, or about the pool, about tasks, about shared
+//! memory, or about HTTP.
 //!
 //! Not here: what a group does (its own file), how its rounds are mixed (`measure.rs`).
 
@@ -13,6 +14,7 @@ mod idle;
 mod policy;
 mod pool;
 mod ring;
+mod shm;
 mod tasks;
 
 use crate::measure::{Better, Contestant, Group, Pace};
@@ -31,6 +33,7 @@ pub(crate) fn all() -> Vec<Group> {
         pool::groups(),
         policy::groups(),
         tasks::groups(),
+        shm::groups(),
         http::groups(),
     ];
     groups.into_iter().flatten().collect()

@@ -18,6 +18,7 @@ pub(crate) mod millpond;
 pub(crate) mod millpond_pool;
 pub(crate) mod pools;
 pub(crate) mod queues;
+pub(crate) mod shm;
 pub(crate) mod tasks;
 pub(crate) mod thread_pools;
 
