@@ -19,6 +19,7 @@ use std::time::Duration;
 pub(crate) const SCENARIOS: &[Scenario] =
     &[("random_kills_leave_every_task_with_one_end", random_kills_leave_every_task_with_one_end)];
 
+/// How many are killed: `MILLPOND_KILLS`, or these.
 const KILLS: u64 = 200;
 const LANES: u64 = 3;
 
@@ -43,10 +44,15 @@ impl Watch for Ledger {
     }
 }
 
+fn kills() -> u64 {
+    env::var("MILLPOND_KILLS").map_or(KILLS, |text| text.parse().expect("MILLPOND_KILLS: a whole number"))
+}
+
 fn random_kills_leave_every_task_with_one_end() {
     let seed = env::var("MILLPOND_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed: u64 = seed.unwrap_or_else(|| RandomState::new().hash_one(1));
     println!("MILLPOND_SEED={seed}");
+    let kills = kills();
     let before = descriptors();
     let bed = Bed::new(3);
     let ledger = Arc::new(Ledger::default());
@@ -55,18 +61,18 @@ fn random_kills_leave_every_task_with_one_end() {
         for _ in 0..LANES {
             scope.spawn(|| submit_until(&bed, &ledger, &number, &is_over));
         }
-        kill_at_random(seed);
+        kill_at_random(seed, kills);
         is_over.store(true, Relaxed);
     });
     assert_eq!(bed.service.drain(LONG).left, 0);
     let submitted = number.into_inner() - 1;
     let ends = ledger.ends.lock().unwrap();
     let killed = ends.values().filter(|ends| ends[..] == [-5]).count();
-    println!("{submitted} tasks, {killed} of them killed by {KILLS} kills");
+    println!("{submitted} tasks, {killed} of them killed by {kills} kills");
     assert_eq!((ends.len() as u64, ledger.wrong.load(Relaxed)), (submitted, 0));
     assert!(ends.values().all(|ends| ends.len() == 1), "a task ends once");
-    assert!(killed as u64 <= KILLS, "a kill costs one task at most");
-    until("the last kill is known", || bed.stats("crashes") == KILLS);
+    assert!(killed as u64 <= kills, "a kill costs one task at most");
+    until("the last kill is known", || bed.stats("crashes") == kills);
     assert_eq!(bed.stats("answered"), submitted - killed as u64);
     bed.service.stop(LONG);
     assert_eq!(descendants(), BTreeSet::new());
@@ -98,7 +104,7 @@ fn submit_until(bed: &Bed, ledger: &Arc<Ledger>, number: &AtomicU64, is_over: &A
 }
 
 /// Kills so many processes, each of them once, at moments that nobody chose.
-fn kill_at_random(seed: u64) {
+fn kill_at_random(seed: u64, kills: u64) {
     let (mut state, mut dead) = (seed | 1, HashSet::new());
     let mut random = |below: u64| {
         state ^= state << 13;
@@ -106,7 +112,7 @@ fn kill_at_random(seed: u64) {
         state ^= state << 17;
         state % below
     };
-    while (dead.len() as u64) < KILLS {
+    while (dead.len() as u64) < kills {
         // Not to wait for anything: the moments are to be random.
         thread::sleep(Duration::from_micros(random(5000)));
         let alive: Vec<_> = workers().into_iter().filter(|pid| !dead.contains(pid)).collect();
