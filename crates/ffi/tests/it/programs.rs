@@ -1,6 +1,6 @@
 //! C programs that use the library as C does, one a theme; each checks itself and says where it failed.
 //!
-//! They run three times: as they are, with the sanitizers of the compiler, and under valgrind where that is
+//! They run three times: as they are, with the sanitizers of the compiler, and under valgrind, which has to be
 //! installed. The snippets of the specification are among them with their calls as they are.
 
 use crate::library::{Build, compile, compile_header, folder, run, run_well};
@@ -74,10 +74,8 @@ fn programs_are_clean_under_the_sanitizers() {
 
 #[test]
 fn programs_are_clean_under_valgrind() {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        println!("valgrind is not installed; `cargo xtask test --only setup` does that");
-        return;
-    }
+    let found = Command::new("valgrind").arg("--version").output();
+    assert!(found.is_ok(), "valgrind is not installed; `cargo xtask test --only setup` does that");
     let valgrind = [
         "valgrind",
         "--quiet",
