@@ -4,6 +4,7 @@
 //! killed, so that a hang is a failure with a name.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -125,9 +126,17 @@ pub(crate) fn compile_header(compiler: &str, standard: &str, header: &str) {
 
 /// Runs a command to its end and gives back what it wrote; whoever hangs is killed.
 pub(crate) fn run(command: &mut Command) -> Output {
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut child: Child = child.expect("the program can be started");
     let until = Instant::now() + LIMIT;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child: Child = loop {
+        match command.spawn() {
+            // Another test is just starting a process, which has the fresh program still open for writing.
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy && Instant::now() < until => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            child => break child.expect("the program can be started"),
+        }
+    };
     while child.try_wait().expect("it can be asked").is_none() {
         if Instant::now() > until {
             child.kill().expect("it can be killed");

@@ -5,7 +5,7 @@
 //! is never more than one answer for each task under way, and no more tasks are taken from a program that has too
 //! many under way, so what waits here is bounded.
 
-use crate::channel::{Message, SendError, Sender};
+use crate::channel::{BATCH, Message, SendError, Sender};
 use crate::message::{ANSWER, EVENT};
 use millpond_tasks::{ErrorCode, TaskFailure};
 use std::collections::VecDeque;
@@ -107,13 +107,17 @@ impl Answers {
             body: &bundle.bodies[range.clone()],
         };
         let mut outgoing = self.lock();
-        let mut sent = 0;
-        if outgoing.waiting.is_empty() && !outgoing.is_over {
-            let messages: Vec<Message<'_>> = bundle.parts.iter().map(message).collect();
-            sent = outgoing.sender.send_batch(&messages).0;
-        }
-        for part in &bundle.parts[sent..] {
-            outgoing.send(&message(part));
+        for parts in bundle.parts.chunks(BATCH) {
+            let mut messages = [Message::default(); BATCH];
+            for (place, part) in messages.iter_mut().zip(parts) {
+                *place = message(part);
+            }
+            let messages = &messages[..parts.len()];
+            let is_clear = outgoing.waiting.is_empty() && !outgoing.is_over;
+            let sent = if is_clear { outgoing.sender.send_batch(messages).0 } else { 0 };
+            for message in &messages[sent..] {
+                outgoing.send(message);
+            }
         }
         drop(outgoing);
         bundle.bodies.clear();

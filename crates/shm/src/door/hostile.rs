@@ -18,6 +18,7 @@ use std::path::Path;
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(60);
+/// How many programs come, unless `MILLPOND_ROUNDS` says otherwise.
 const ROUNDS: usize = 300;
 
 struct Random(u64);
@@ -63,7 +64,9 @@ fn scribbled_memory_costs_its_own_program_and_nobody_else() {
     let honest = Client::attach(directory.to_str().unwrap()).unwrap();
     let mut random = Random::from_environment();
     let mut refused = 0;
-    for _ in 0..ROUNDS {
+    let rounds = std::env::var("MILLPOND_ROUNDS");
+    let rounds = rounds.map_or(ROUNDS, |text| text.parse().expect("MILLPOND_ROUNDS: a whole number"));
+    for _ in 0..rounds {
         let plan = Plan { slots: 64, slot_bytes: 128, arena_bytes: 1 << 12 };
         let (mut channel, file) = Channel::make(&plan).unwrap();
         let bytes = plan.parts().unwrap().bytes();
@@ -92,7 +95,7 @@ fn scribbled_memory_costs_its_own_program_and_nobody_else() {
         let reply = honest.wait(number, LONG).unwrap().unwrap();
         assert_eq!((reply.status, reply.body.as_slice()), (0, &b"{\"a\":1}"[..]));
     }
-    println!("{refused} of {ROUNDS} were refused at once");
+    println!("{refused} of {rounds} were refused at once");
     let stats = || door.stats();
     let until = std::time::Instant::now() + LONG;
     while stats().clients > 1 {
