@@ -1,4 +1,4 @@
-//! How somebody looks around who expects more: at once again for a few microseconds, then giving way in between.
+//! How somebody looks around who expects more: at once again for a microsecond, then giving way in between.
 //!
 //! A wake-up costs more than what is usually waited for, so nobody sleeps at once. But both sides may find themselves
 //! on one processor, and then whoever spins keeps the other from answering; so after a moment each look is followed by
@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long one looks without giving way.
-const SPIN: Duration = Duration::from_micros(5);
+const SPIN: Duration = Duration::from_micros(1);
 
 /// Since when nothing has come.
 #[derive(Debug, Default)]
