@@ -88,6 +88,8 @@ impl Callbacks {
     /// The task was refused after all.
     pub(crate) fn give_back(&self) {
         self.lock().under_way -= 1;
+        // Whoever waits for the last of them must hear of it.
+        self.0.changed.notify_all();
     }
 
     /// A task has ended: its callback will be called.

@@ -15,6 +15,7 @@ use crate::registered::{self, Function, PoolHandler};
 use crate::result::OwnedResult;
 use crate::setup;
 use crate::stream::{Next, StreamReader};
+use millpond_shm::MemoryDoor;
 use millpond_tasks::config::Isolation;
 use millpond_tasks::symbols::Access;
 use millpond_tasks::{
@@ -28,12 +29,17 @@ use std::time::Duration;
 /// How long the end of a task may take to be told to its callback. It is a matter of microseconds.
 const TOLD_WITHIN_MS: u32 = 60_000;
 
+/// How long programs that have attached may take to read their last answers.
+const LAST_ANSWERS_TIME: Duration = Duration::from_secs(5);
+
 /// A pool in this process.
 pub(crate) struct Here {
     /// The number of its handle.
     pool: usize,
     /// None once it was shut down.
     service: Mutex<Option<Service>>,
+    /// Where other programs attach. None if the pool has no name, or was shut down.
+    door: Mutex<Option<MemoryDoor>>,
     handle: ServiceHandle,
     numbers: Arc<Numbers>,
     callbacks: Callbacks,
@@ -70,6 +76,7 @@ impl Here {
             pool,
             handle: started.service.handle(),
             service: Mutex::new(Some(started.service)),
+            door: Mutex::new(started.door),
             numbers: Arc::default(),
             callbacks: Callbacks::default(),
             ready: Ready::new(started.settings.results.clone()),
@@ -271,10 +278,18 @@ impl Here {
     /// called, and no handler runs, after this.
     pub(crate) fn shut_down(&self) {
         let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let door = self.door.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(service) = service {
+            // What other programs have put into their memory was accepted as well.
+            if let Some(door) = &door {
+                door.drain(self.drain_timeout);
+            }
             service.drain(self.drain_timeout);
             // C frees what its functions use once this returns, so they are waited for as long as they take.
             service.stop(Duration::MAX);
+        }
+        if let Some(door) = door {
+            door.close(LAST_ANSWERS_TIME);
         }
         self.numbers.close();
         // A task that was ended just now may still be telling of it.

@@ -13,7 +13,7 @@ use crate::border::wrong;
 use millpond_tasks::{Outcome, TaskFailure};
 use std::collections::HashMap;
 use std::ffi::{c_char, c_void};
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -49,9 +49,10 @@ pub type result_callback_fn = Option<unsafe extern "C" fn(result: *mut result_t,
 pub(crate) struct OwnedResult {
     /// Never given twice, unlike an address.
     serial: u64,
-    block: Box<result>,
-    /// What `data` points to. It is not touched while C has the result.
-    data: Box<[u8]>,
+    /// From a `Box`, and this value's own: C has the same address, so it is not kept as one.
+    block: NonNull<result>,
+    /// What `data` points to, in the same way. It is not touched while C has the result.
+    data: NonNull<[u8]>,
 }
 
 // SAFETY: the pointers in the block point into `data`, which travels with it; nothing else is shared.
@@ -67,13 +68,13 @@ impl OwnedResult {
         let mut data = Vec::with_capacity(json.len() + 1);
         data.extend_from_slice(json);
         data.push(0);
-        let mut data = data.into_boxed_slice();
+        let data = NonNull::from(Box::leak(data.into_boxed_slice()));
         // What does not fit cannot come: results are bounded, and far below.
         let data_size = u32::try_from(json.len()).unwrap_or(u32::MAX);
         let block = result {
             task_id,
             status: 0,
-            data: data.as_mut_ptr().cast(),
+            data: data.as_ptr().cast(),
             data_size,
             error_msg: [0; ERROR_MSG_BYTES],
         };
@@ -83,7 +84,7 @@ impl OwnedResult {
     /// The result of a task that failed.
     pub(crate) fn failure(task_id: u64, status: i32, message: &str) -> Self {
         let block = result { task_id, status, data: ptr::null_mut(), data_size: 0, error_msg: cut(message) };
-        Self::new(block, Box::default())
+        Self::new(block, NonNull::from(Box::leak(Box::default())))
     }
 
     pub(crate) fn of(task_id: u64, outcome: &Outcome) -> Self {
@@ -93,8 +94,10 @@ impl OwnedResult {
         }
     }
 
-    fn new(block: result, data: Box<[u8]>) -> Self {
-        Self { serial: SERIAL.fetch_add(1, Relaxed), block: Box::new(block), data }
+    /// `data` was leaked, and belongs to the result from now on.
+    fn new(block: result, data: NonNull<[u8]>) -> Self {
+        let block = NonNull::from(Box::leak(Box::new(block)));
+        Self { serial: SERIAL.fetch_add(1, Relaxed), block, data }
     }
 
     /// How much memory it takes.
@@ -107,10 +110,20 @@ impl OwnedResult {
     }
 
     /// Hands it to C.
-    pub(crate) fn hand_out(mut self) -> *mut result_t {
-        let address: *mut result = &raw mut *self.block;
+    pub(crate) fn hand_out(self) -> *mut result_t {
+        let address = self.block.as_ptr();
         part(address.addr()).insert(address.addr(), self);
         address
+    }
+}
+
+impl Drop for OwnedResult {
+    fn drop(&mut self) {
+        // SAFETY: `new` leaked this very box, nobody else frees it, and whoever had the address in C has given it
+        // back or was told that it is gone.
+        drop(unsafe { Box::from_raw(self.block.as_ptr()) });
+        // SAFETY: leaked by whoever made the result, for this value alone, and freed nowhere else.
+        drop(unsafe { Box::from_raw(self.data.as_ptr()) });
     }
 }
 

@@ -1,8 +1,9 @@
 //! From a configuration file to a service in this process.
 //!
-//! It means what it means to `millpond serve`, but for the doors, which a library does not open. A handler
-//! that the file names (`1=handler_resize`) is one of millpond's own, or one that was registered, or a
-//! function that the program exports, in this order.
+//! It means what it means to `millpond serve`, but for the doors. A library opens none, unless the file gives the
+//! pool a name of its own: then other programs can attach to it by that name. A handler that the file names
+//! (`1=handler_resize`) is one of millpond's own, or one that was registered, or a function that the program exports,
+//! in this order.
 //!
 //! Not here: what files may say (`millpond_tasks::config`).
 
@@ -10,6 +11,7 @@ use crate::border::wrong;
 use crate::registered::{Function, PoolHandler, for_later};
 use millpond_native::{exported, library_handlers, symbol_name};
 use millpond_shm::isolate::{Handlers, IsolationError, Zygote, service};
+use millpond_shm::{MEMORY_SOCKET_NAME, MemoryDoor};
 use millpond_tasks::config::{
     ConfigFile, ConfigSources, FILE_BYTES_MAX, Isolation, Loaded, Settings, Severity, Value, load,
 };
@@ -24,6 +26,8 @@ use std::io::Read as _;
 pub(crate) struct Started {
     pub(crate) service: Service,
     pub(crate) settings: Settings,
+    /// Where other programs attach, if the pool has a name.
+    pub(crate) door: Option<MemoryDoor>,
 }
 
 /// Starts a service for the pool of this number, by a file or by the defaults.
@@ -47,7 +51,20 @@ pub(crate) fn start(path: Option<&str>, pool: usize) -> Result<Started, TaskFail
     let isolates = settings.isolation.mode == Isolation::Process;
     let zygote = isolates.then(|| Zygote::start(&settings, build.clone())).transpose().map_err(failed)?;
     let service = service(&settings, build().map_err(wrong)?, &log(&settings), zygote).map_err(failed)?;
-    Ok(Started { service, settings })
+    let door = door(&settings, &service)?;
+    Ok(Started { service, settings, door })
+}
+
+/// The name that a pool has if nobody gives it one; that of the daemon.
+const UNNAMED: &str = "millpond";
+
+fn door(settings: &Settings, service: &Service) -> Result<Option<MemoryDoor>, TaskFailure> {
+    if settings.name == UNNAMED || !settings.memory_door.enabled {
+        return Ok(None);
+    }
+    let path = settings.runtime_path().join(MEMORY_SOCKET_NAME);
+    let door = MemoryDoor::open(&path, settings.memory_door.clone(), service.handle(), log(settings));
+    door.map(Some).map_err(|error| wrong(format!("pool {:?}: {error}", settings.name)))
 }
 
 fn read(path: &str) -> Result<Vec<u8>, TaskFailure> {

@@ -133,3 +133,17 @@ fn a_handler_that_crashes_costs_one_task_if_handlers_have_processes() {
     fs::write(&path, "workers = 2\nisolation = 'process'\n").expect("it can be written");
     assert_eq!(run_well(Command::new(compile("isolated", Build::Plain)).arg(&path)), "ok\n");
 }
+
+#[test]
+fn a_pool_with_a_name_is_attached_to_by_it() {
+    let path = folder().join(format!("named-{}", std::process::id()));
+    fs::write(&path, "name=shop\nthread_count=2\n").expect("it can be written");
+    // Of its own, and short: the path of a socket has at most 107 bytes.
+    let around = std::env::temp_dir().join(format!("millpond-named-{}", std::process::id()));
+    fs::create_dir_all(&around).expect("the folder can be made");
+    for build in [Build::Plain, Build::Sanitized] {
+        let mut command = Command::new(compile("named", build));
+        assert_eq!(run_well(command.arg(&path).env("XDG_RUNTIME_DIR", &around)), "ok\n");
+    }
+    let _ = fs::remove_dir_all(around);
+}
