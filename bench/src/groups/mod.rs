@@ -2,7 +2,7 @@
 //!
 //! A group is named after the queue, then after who uses it: `ring-2p2c` has two producers and two consumers.
 //! So one prefix chooses all there is to know about one queue, or about the pool, about tasks, about shared
-//! memory, or about HTTP.
+//! memory, about HTTP, or about the journal.
 //!
 //! Not here: what a group does (its own file), how its rounds are mixed (`measure.rs`).
 
@@ -11,6 +11,7 @@ mod gate;
 mod global;
 mod http;
 mod idle;
+mod journal;
 mod policy;
 mod pool;
 mod ring;
@@ -35,6 +36,7 @@ pub(crate) fn all() -> Vec<Group> {
         tasks::groups(),
         shm::groups(),
         http::groups(),
+        journal::groups(),
     ];
     groups.into_iter().flatten().collect()
 }

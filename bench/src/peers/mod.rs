@@ -14,6 +14,7 @@ pub(crate) mod forks;
 pub(crate) mod http;
 pub(crate) mod injectors;
 pub(crate) mod inline;
+pub(crate) mod journal;
 pub(crate) mod millpond;
 pub(crate) mod millpond_pool;
 pub(crate) mod pools;

@@ -15,6 +15,7 @@ mod completions;
 mod config;
 mod config_file;
 mod daemon;
+mod dead;
 mod excerpt;
 mod failure;
 mod get;
@@ -25,6 +26,7 @@ mod man;
 mod output;
 mod paint;
 mod report;
+mod schedule;
 mod serve;
 mod setting_flags;
 mod sim;
@@ -61,6 +63,10 @@ enum Command {
     Cancel(cancel::CancelArguments),
     /// List the tasks that the daemon knows
     Ls(ls::ListArguments),
+    /// Tasks that failed for good: list them, try them again, let them go
+    Dead(dead::DeadArguments),
+    /// What the clock asks the daemon for
+    Schedule(schedule::ScheduleArguments),
     /// Show what the daemon has done and has to do
     Stats(stats::StatsArguments),
     /// Watch the daemon work: workers, queues, rates and latencies, live
@@ -88,6 +94,8 @@ fn main() -> ExitCode {
         Command::Get(arguments) => get::run(&arguments),
         Command::Cancel(arguments) => cancel::run(&arguments),
         Command::Ls(arguments) => ls::run(&arguments),
+        Command::Dead(arguments) => dead::run(&arguments),
+        Command::Schedule(arguments) => schedule::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

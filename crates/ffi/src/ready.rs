@@ -86,7 +86,8 @@ mod tests {
     use super::*;
 
     fn ready(max: usize, bytes_max: u64, full: ResultsFull) -> Ready {
-        Ready::new(ResultSettings { max, bytes_max, result_bytes_max: 1024, age_max: None, full })
+        let settings = ResultSettings::default();
+        Ready::new(ResultSettings { max, bytes_max, result_bytes_max: 1024, age_max: None, full, ..settings })
     }
 
     #[test]

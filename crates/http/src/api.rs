@@ -13,6 +13,7 @@ mod batch;
 mod body;
 mod bulk;
 mod cutter;
+mod dead;
 mod events;
 mod flow;
 mod follow;

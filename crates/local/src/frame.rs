@@ -67,6 +67,7 @@ kinds! {
     Ping = 6, "PING", "Are you there?";
     Forget = 7, "FORGET", "No more answers for an earlier tag.";
     Take = 8, "TAKE", "The outcome of a task that has ended, which is then no longer kept.";
+    Ask = 9, "ASK", "What operators ask beside tasks: dead letters, schedules.";
     Hello = 65, "HELLO", "The server's first words.";
     Accepted = 66, "ACCEPTED", "The task is queued and has this id.";
     Event = 67, "EVENT", "One event of a task's stream.";
@@ -77,6 +78,7 @@ kinds! {
     Numbers = 72, "STATS", "The numbers that were asked for.";
     Pong = 73, "PONG", "What the PING said.";
     Ok = 74, "OK", "It is done.";
+    Told = 75, "TOLD", "What was asked by ASK.";
 }
 
 impl Kind {
@@ -215,7 +217,7 @@ mod tests {
     fn a_header_comes_back_as_it_was_sent() {
         let header = Header {
             payload_bytes: 0x0102_0304,
-            kind: 9,
+            kind: 99,
             flags: Flags::RESULT | Flags::ACK,
             reserved: 0xABCD,
             tag: 0x1122_3344_5566_7788,
@@ -223,7 +225,7 @@ mod tests {
         let bytes = header.to_bytes();
         assert_eq!(
             bytes,
-            [4, 3, 2, 1, 9, 9, 0xCD, 0xAB, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11],
+            [4, 3, 2, 1, 99, 9, 0xCD, 0xAB, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11],
             "the layout of docs/PROTOCOL.md"
         );
         assert_eq!(Header::from_bytes(&bytes), header);

@@ -15,6 +15,7 @@
 mod answer;
 mod connection;
 mod exchanges;
+mod manage;
 mod news;
 mod outbox;
 mod reactor;

@@ -7,6 +7,8 @@
 //! Not here: whether a request is accepted at all (`submit.rs`).
 
 use crate::call::{Call, StopCause, Stopped};
+use crate::config::RetrySettings;
+use crate::dead::DeadLetter;
 use crate::error::{ErrorCode, TaskFailure};
 use crate::outcome::Outcome;
 use crate::service::Shared;
@@ -44,6 +46,22 @@ impl Drop for Queued {
     }
 }
 
+/// How a task ends.
+struct Ending {
+    result: Result<Box<RawValue>, TaskFailure>,
+    /// What its handler is told, if it runs.
+    stop: Option<StopCause>,
+    /// Whether a failure is kept as a dead letter: its last attempt failed by itself.
+    may_die: bool,
+}
+
+impl Ending {
+    /// Without a last attempt.
+    fn unrun(failure: TaskFailure) -> Self {
+        Self { result: Err(failure), stop: None, may_die: false }
+    }
+}
+
 /// Why a task cannot be queued now.
 pub(crate) enum NoRoom {
     Full,
@@ -53,6 +71,9 @@ pub(crate) enum NoRoom {
 impl Task {
     /// Begins the life of an accepted task: into the queue, or to the timer if it asked for a delay.
     pub(crate) fn launch(self: &Arc<Self>, delay: Duration) -> Result<(), NoRoom> {
+        if let Some(expires) = self.expires {
+            self.expire_after(expires);
+        }
         if delay.is_zero() {
             return self.queue(Stage::Delayed);
         }
@@ -77,11 +98,15 @@ impl Task {
         debug_assert!(set.is_ok(), "a task ends once");
         self.shared.events.tell(self, Stage::Ended);
         let owner = state.owner;
+        let expiry = state.expiry.take();
         state.regions = None;
         let readers = mem::take(&mut state.readers);
         let on_end = mem::take(&mut state.on_end);
         self.wake_waiting(&state);
         drop(state);
+        if let Some(expiry) = expiry {
+            self.shared.timer.cancel(expiry);
+        }
         // Whoever submitted it hears of it by the refusal.
         self.tell(readers.into_iter().filter(|known| Some(known.number) != owner), on_end);
         true
@@ -152,8 +177,27 @@ impl Task {
         if state.stage == stage {
             match no_room {
                 NoRoom::Full => self.wait_for_time(&mut state, stage, FULL_QUEUE_PAUSE),
-                NoRoom::Closed => self.end(state, Err(stopped_unrun()), None),
+                NoRoom::Closed => self.end(state, Ending::unrun(stopped_unrun())),
             }
+        }
+    }
+
+    /// Ends it if no attempt begins within this time.
+    fn expire_after(self: &Arc<Self>, expires: Duration) {
+        let mut state = self.lock();
+        if state.stage != Stage::Ended {
+            let task = Arc::clone(self);
+            state.expiry = Some(self.shared.timer.after(expires, move || task.has_expired()));
+        }
+    }
+
+    fn has_expired(self: &Arc<Self>) {
+        let mut state = self.lock();
+        state.expiry = None;
+        if state.attempt == 0 && matches!(state.stage, Stage::Delayed | Stage::Queued) {
+            let message =
+                format!("it did not begin within {} ms", self.expires.unwrap_or_default().as_millis());
+            self.end(state, Ending::unrun(TaskFailure::new(ErrorCode::Expired, message)));
         }
     }
 
@@ -183,7 +227,11 @@ impl Task {
             self.limit_time(&mut state, now);
         }
         let regions = state.regions.clone();
+        let expiry = state.expiry.take();
         drop(state);
+        if let Some(expiry) = expiry {
+            self.shared.timer.cancel(expiry);
+        }
         let _having = self.shared.at_work.has(worker, self.sequence);
         self.handler.handler.start(Call::new(Arc::clone(self), attempt, regions));
     }
@@ -251,14 +299,15 @@ impl Task {
         }
         if !retry {
             let result = self.last_word(&state, result);
-            return self.end(state, result, stop);
+            return self.end(state, Ending { result, stop, may_die: true });
         }
         self.shared.counts.retried.fetch_add(1, Relaxed);
         let timer = state.timer.take();
         let hook = state.on_stop.take();
         self.set_live(&mut state, 0);
         state.stop_cause = stop.unwrap_or(StopCause::Cancelled);
-        let pause = self.shared.pause_before_retry(state.attempt);
+        let settings = self.handler.retry.get().unwrap_or(&self.shared.config.retry);
+        let pause = self.shared.pause_before_retry(state.attempt, settings);
         self.wait_for_time(&mut state, Stage::Retrying, pause);
         drop(state);
         if let Some(timer) = timer {
@@ -301,7 +350,7 @@ impl Task {
                 format!("it was {} when it was cancelled", state.stage.name()),
             ),
         };
-        self.end(state, Err(failure), Some(cause));
+        self.end(state, Ending { result: Err(failure), stop: Some(cause), may_die: false });
         Ok(())
     }
 
@@ -317,18 +366,15 @@ impl Task {
                     "the queue was full and back_pressure.policy drops tasks",
                 )
             };
-            self.end(state, Err(failure), None);
+            self.end(state, Ending::unrun(failure));
         }
     }
 
     /// The end: sets the outcome, then tells everybody who wants to know.
-    fn end(
-        self: &Arc<Self>,
-        mut state: MutexGuard<'_, State>,
-        result: Result<Box<RawValue>, TaskFailure>,
-        stop: Option<StopCause>,
-    ) {
+    fn end(self: &Arc<Self>, mut state: MutexGuard<'_, State>, ending: Ending) {
+        let Ending { result, stop, may_die } = ending;
         let now = Instant::now();
+        let letter = self.letter(&state, result.as_ref().err().filter(|_| may_die), now);
         let began = state.began_at;
         let outcome = Outcome {
             result,
@@ -342,6 +388,10 @@ impl Task {
         self.set_stage(&mut state, Stage::Ended);
         self.set_live(&mut state, 0);
         state.stop_cause = stop.unwrap_or(StopCause::Cancelled);
+        // Whoever sees the end finds the letter.
+        if let Some(letter) = letter {
+            self.shared.dead.keep(letter);
+        }
         let set = self.outcome.set(outcome);
         debug_assert!(set.is_ok(), "a task ends once");
         self.shared.events.tell(self, Stage::Ended);
@@ -351,14 +401,14 @@ impl Task {
             state.owner.is_some_and(|owner| readers.iter().any(|known| known.number == owner));
         let is_told = state.owner.is_none() || is_owner_there;
         let regions = state.regions.take();
-        let loose = (state.ticket.take(), state.timer.take(), state.on_stop.take());
+        let loose = (state.ticket.take(), [state.timer.take(), state.expiry.take()], state.on_stop.take());
         self.wake_waiting(&state);
         drop(state);
         // Before anybody is told: whoever hears of the end may want the memory back.
         drop(regions);
 
-        let (ticket, timer, hook) = loose;
-        if let Some(timer) = timer {
+        let (ticket, timers, hook) = loose;
+        for timer in timers.into_iter().flatten() {
             self.shared.timer.cancel(timer);
         }
         if let Some(ticket) = ticket {
@@ -371,6 +421,14 @@ impl Task {
         }
         self.shared.trace_end(self);
         self.shared.was_told();
+    }
+
+    /// What is kept of it if it dies of this failure.
+    fn letter(&self, state: &State, failure: Option<&TaskFailure>, now: Instant) -> Option<DeadLetter> {
+        let failure = failure.filter(|_| self.shared.dead.is_on())?;
+        let mut letter = DeadLetter::of(self, state, failure, self.shared.wall.unix_ns(now) / 1_000_000);
+        letter.number = self.shared.dead.next_number();
+        Some(letter)
     }
 
     /// Tells readers and callbacks that it has ended.
@@ -477,8 +535,7 @@ impl Shared {
 
     /// How long to wait after this attempt: doubling from `backoff_min` to `backoff_max`, and of that a
     /// random part, at least half, so that tasks that failed together do not come back together.
-    fn pause_before_retry(&self, attempt: u32) -> Duration {
-        let settings = &self.config.retry;
+    fn pause_before_retry(&self, attempt: u32, settings: &RetrySettings) -> Duration {
         let doubled = settings.backoff_min.saturating_mul(1 << (attempt - 1).min(30));
         let most = doubled.min(settings.backoff_max.max(settings.backoff_min));
         most.mul_f64(0.5 + 0.5 * self.random_fraction())

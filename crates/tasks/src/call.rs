@@ -65,6 +65,10 @@ impl Call {
         Self { task, attempt, regions, is_finished: false }
     }
 
+    pub(crate) fn parts(&self) -> (&Arc<Task>, u32) {
+        (&self.task, self.attempt)
+    }
+
     /// The task's id.
     pub fn task_id(&self) -> &TaskId {
         self.task.id()

@@ -22,6 +22,7 @@
 
 mod check;
 mod document;
+mod durable;
 mod finding;
 mod isolation;
 mod key_value;
@@ -29,6 +30,7 @@ mod library;
 mod load;
 mod memory_door;
 mod named;
+mod schedule;
 mod settings;
 mod table;
 mod toml_file;
@@ -46,12 +48,15 @@ mod mistakes;
 mod pages;
 
 pub use document::FILE_BYTES_MAX;
+pub use durable::{DeadSettings, JournalSettings, JournalSync};
 pub use finding::{Finding, Place, Severity, Source};
 pub use isolation::{Isolation, IsolationSettings};
 pub use library::LibrarySettings;
 pub use load::{ConfigFile, ConfigSources, Loaded, Row, load};
 pub use memory_door::MemoryDoorSettings;
 pub use named::{HANDLER_SETTINGS, REGION_SETTINGS};
+pub use schedule::{SCHEDULE_SETTINGS, ScheduleSettings, print_moment};
+pub(crate) use schedule::{read_cron, read_zone};
 pub use settings::{
     AllowSettings, BuiltinSettings, ControlSettings, HandlerSettings, KeySettings, MailboxFileSettings,
     RegionAccess, RegionSettings, ResultSettings, ResultsFull, RetrySettings, Settings, StreamSettings,

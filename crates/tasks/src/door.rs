@@ -23,11 +23,14 @@ pub enum DoorName {
     Http,
     /// Memory shared with another program.
     Memory,
+    /// The clock: a schedule of the configuration.
+    Schedule,
 }
 
 impl DoorName {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Library, Self::Control, Self::Mailbox, Self::Http, Self::Memory];
+    pub const ALL: [Self; 6] =
+        [Self::Library, Self::Control, Self::Mailbox, Self::Http, Self::Memory, Self::Schedule];
 
     /// As it is written in JSON and in metrics.
     pub const fn name(self) -> &'static str {
@@ -37,6 +40,7 @@ impl DoorName {
             Self::Mailbox => "mailbox",
             Self::Http => "http",
             Self::Memory => "memory",
+            Self::Schedule => "schedule",
         }
     }
 }
@@ -79,8 +83,8 @@ mod tests {
             assert_eq!(door as usize, times, "the place in the list is the place of the counter");
             (0..times).for_each(|_| counts.count(door));
         }
-        let expected =
-            BTreeMap::from([("library", 0), ("control", 1), ("mailbox", 2), ("http", 3), ("memory", 4)]);
+        let named = [("library", 0), ("control", 1), ("mailbox", 2), ("http", 3), ("memory", 4)];
+        let expected = BTreeMap::from_iter(named.into_iter().chain([("schedule", 5)]));
         assert_eq!(counts.by_name(), expected);
     }
 }

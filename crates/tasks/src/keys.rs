@@ -67,7 +67,8 @@ impl Keys {
     /// What the request asks for, whatever it is called.
     pub(crate) fn fingerprint(&self, request: &Request) -> u64 {
         let Request { target, args, priority, affinity, timeout, delay, retries, .. } = request;
-        self.hasher.hash_one((target, args.get(), priority, affinity, timeout, delay, retries))
+        let when = (delay, request.run_at_ms, request.expires);
+        self.hasher.hash_one((target, args.get(), priority, affinity, timeout, when, retries))
     }
 }
 

@@ -87,6 +87,9 @@ impl ServiceHandle {
     pub fn quick_number(&self, request: &Request) -> Option<u32> {
         let wants_a_task = request.id.is_some()
             || !request.delay.is_zero()
+            || request.run_at_ms.is_some()
+            || request.expires.is_some()
+            || request.unique_key.is_some()
             || request.retries > 0
             || request.idempotency_key.is_some()
             || request.timeout.is_some()

@@ -4,6 +4,7 @@
 //! more may come while the service runs; only requests that name one of those take a lock. Every handler has a
 //! number, which costs nothing to look up. A name that is not there is answered with the nearest one that is.
 
+use crate::config::RetrySettings;
 use crate::error::{ErrorCode, TaskFailure};
 use crate::handler::Handler;
 use crate::nearest::did_you_mean;
@@ -55,6 +56,8 @@ pub(crate) struct Registered {
     pub(crate) name: Box<str>,
     pub(crate) number: u32,
     pub(crate) handler: Box<dyn Handler>,
+    /// How long its failed tasks wait, if not as all others do.
+    pub(crate) retry: OnceLock<RetrySettings>,
     /// Those answered on the spot, if it is a quick one. They are in none of the figures below but the
     /// histograms.
     pub(crate) quick: Option<QuickCounts>,
@@ -73,6 +76,7 @@ impl Registered {
             number: u32::try_from(number).expect("so many handlers do not fit into memory"),
             quick: handler.is_quick().then(QuickCounts::default),
             handler,
+            retry: OnceLock::new(),
             accepted: AtomicU64::new(0),
             succeeded: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -182,6 +186,12 @@ impl Registry {
         }
         self.by_opcode.insert(opcode, registered);
         Ok(())
+    }
+
+    /// Lets failed tasks of a handler wait longer or shorter than others do; once for each. False if there is no
+    /// such handler.
+    pub fn set_retry(&mut self, name: &str, retry: RetrySettings) -> bool {
+        self.named(name).is_some_and(|registered| registered.retry.set(retry).is_ok())
     }
 
     /// Whether there is a handler of this name.

@@ -40,6 +40,8 @@ use values::Value;
 pub const AFFINITY_BYTES_MAX: usize = 256;
 /// The most bytes of `idempotency_key`.
 pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 256;
+/// The most bytes of `unique_key`.
+pub const UNIQUE_KEY_BYTES_MAX: usize = 256;
 
 /// What somebody asks for.
 ///
@@ -74,10 +76,16 @@ pub struct Request {
     pub timeout: Option<Duration>,
     /// `delay_ms`: how long it must wait first.
     pub delay: Duration,
+    /// `run_at`: the moment it must wait for, in Unix time in milliseconds. Not beside a delay.
+    pub run_at_ms: Option<u64>,
+    /// `expires_ms`: by when it must have begun, counted from its acceptance.
+    pub expires: Option<Duration>,
     /// `retries`: how many more attempts a failure allows.
     pub retries: u32,
     /// `idempotency_key`: a second request with the same key is the same request.
     pub idempotency_key: Option<Box<str>>,
+    /// `unique_key`: while a task with this key has not ended, a second request gets that task.
+    pub unique_key: Option<Box<str>>,
     /// `traceparent`: the W3C trace context that the task continues.
     pub traceparent: Option<Box<str>>,
 }
@@ -113,6 +121,9 @@ impl Request {
         let label = |field, max| fields.get(field).map(|value| value.label(max)).transpose();
         let milliseconds = |field, min, max| Ok(number(field, min, max)?.map(Duration::from_millis));
         let retries = number(Field::Retries, 0, limits.retries_max.min(u32::MAX.into()))?.unwrap_or(0);
+        let delay = milliseconds(Field::DelayMs, 0, limits.delay_ms_max)?;
+        let run_at_ms = fields.get(Field::RunAt).map(|value| run_at(&value, delay)).transpose()?;
+        let expires = milliseconds(Field::ExpiresMs, 1, limits.expires_ms_max)?;
         Ok(Self {
             id: fields.get(Field::TaskId).map(|value| value.task_id()).transpose()?,
             target: target(&fields)?,
@@ -124,9 +135,12 @@ impl Request {
                 .unwrap_or_default(),
             affinity: label(Field::Affinity, AFFINITY_BYTES_MAX)?,
             timeout: milliseconds(Field::TimeoutMs, 1, limits.timeout_ms_max)?,
-            delay: milliseconds(Field::DelayMs, 0, limits.delay_ms_max)?.unwrap_or_default(),
+            delay: delay.unwrap_or_default(),
+            run_at_ms,
+            expires,
             retries: u32::try_from(retries).expect("the bound above is that of u32"),
             idempotency_key: label(Field::IdempotencyKey, IDEMPOTENCY_KEY_BYTES_MAX)?,
+            unique_key: label(Field::UniqueKey, UNIQUE_KEY_BYTES_MAX)?,
             traceparent: fields.get(Field::Traceparent).map(|value| value.traceparent()).transpose()?,
         })
     }
@@ -142,8 +156,11 @@ impl Request {
             affinity: None,
             timeout: None,
             delay: Duration::ZERO,
+            run_at_ms: None,
+            expires: None,
             retries: 0,
             idempotency_key: None,
+            unique_key: None,
             traceparent: None,
         }
     }
@@ -167,8 +184,11 @@ impl Request {
         json.push("affinity", self.affinity.as_deref().map(json_string));
         json.push("timeout_ms", self.timeout.map(|timeout| timeout.as_millis().to_string()));
         json.push("delay_ms", (!self.delay.is_zero()).then(|| self.delay.as_millis().to_string()));
+        json.push("run_at", self.run_at_ms.map(|at| at.to_string()));
+        json.push("expires_ms", self.expires.map(|time| time.as_millis().to_string()));
         json.push("retries", (self.retries > 0).then(|| self.retries.to_string()));
         json.push("idempotency_key", self.idempotency_key.as_deref().map(json_string));
+        json.push("unique_key", self.unique_key.as_deref().map(json_string));
         json.push("traceparent", self.traceparent.as_deref().map(json_string));
         format!("{{{}}}", json.0.join(","))
     }
@@ -206,6 +226,14 @@ fn checked_text<'a>(bytes: &'a [u8], expected: &str) -> Result<&'a str, Problem>
         }
         None => Err(Problem::invalid(start, format!("expected {expected}, got nothing"))),
     }
+}
+
+/// When a task is to run, which is said only once.
+fn run_at(value: &Value<'_>, delay: Option<Duration>) -> Result<u64, Problem> {
+    if delay.is_some() {
+        return Err(Problem::invalid(value.offset, "expected either delay_ms or run_at, got both"));
+    }
+    value.moment()
 }
 
 fn target(fields: &Fields<'_>) -> Result<Target, Problem> {

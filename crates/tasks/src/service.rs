@@ -23,7 +23,11 @@
 use crate::at_work::AtWork;
 use crate::attempt::guarded;
 use crate::call::StopCause;
-use crate::config::{KeySettings, ResultSettings, ResultsFull, RetrySettings, StreamSettings};
+use crate::checkpoint::OnCheckpoint;
+use crate::config::{
+    DeadSettings, KeySettings, ResultSettings, ResultsFull, RetrySettings, ScheduleSettings, StreamSettings,
+};
+use crate::dead::DeadLetters;
 use crate::error::{ErrorCode, TaskFailure};
 use crate::events::Bus;
 use crate::keys::Keys;
@@ -31,13 +35,16 @@ use crate::list::TaskList;
 use crate::registry::Registry;
 use crate::request::{Limits, TaskId};
 use crate::results::Results;
+use crate::schedule::Schedules;
 use crate::stats::{AskMemoryDoor, Counts};
 use crate::symbols::Symbols;
 use crate::task::Task;
 use crate::timer::Timer;
 use crate::tracer::Tracer;
+use crate::uniques::Uniques;
 use crate::wall::Wall;
 use millpond::{BackPressure, Pool, PoolConfig, PoolHandle};
+use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::error::Error;
 use std::fmt;
@@ -69,6 +76,10 @@ pub struct ServiceConfig {
     pub retry: RetrySettings,
     /// How many idempotency keys are remembered, and for how long.
     pub keys: KeySettings,
+    /// Which tasks that failed for good are kept.
+    pub dead_letters: DeadSettings,
+    /// What the clock asks for, by name.
+    pub schedules: BTreeMap<String, ScheduleSettings>,
 }
 
 impl Default for ServiceConfig {
@@ -89,6 +100,8 @@ impl From<&crate::config::Settings> for ServiceConfig {
             stream: settings.stream.clone(),
             retry: settings.retry.clone(),
             keys: settings.keys.clone(),
+            dead_letters: settings.dead_letters.clone(),
+            schedules: settings.schedules.clone(),
         }
     }
 }
@@ -123,6 +136,9 @@ pub(crate) struct Shared {
     pub(crate) list: TaskList,
     pub(crate) results: Results,
     pub(crate) keys: Keys,
+    pub(crate) uniques: Uniques,
+    pub(crate) dead: DeadLetters,
+    pub(crate) schedules: Schedules,
     pub(crate) counts: Counts,
     pub(crate) started_at: Instant,
     pub(crate) wall: Wall,
@@ -132,6 +148,8 @@ pub(crate) struct Shared {
     pub(crate) tracer: OnceLock<Arc<dyn Tracer>>,
     /// As above.
     pub(crate) memory_door: OnceLock<AskMemoryDoor>,
+    /// As above.
+    pub(crate) on_checkpoint: OnceLock<OnCheckpoint>,
     /// Which task each worker has.
     pub(crate) at_work: AtWork,
     /// Tasks under way. A client that was told of an end finds its place free.
@@ -197,12 +215,16 @@ impl Service {
             list: TaskList::new(),
             results: Results::new(config.results.clone()),
             keys: Keys::new(config.keys.clone()),
+            uniques: Uniques::default(),
+            dead: DeadLetters::new(config.dead_letters.clone(), false),
+            schedules: Schedules::new(&config.schedules),
             counts: Counts::default(),
             started_at: Instant::now(),
             wall: Wall::new(),
             events: Bus::default(),
             tracer: OnceLock::new(),
             memory_door: OnceLock::new(),
+            on_checkpoint: OnceLock::new(),
             at_work: AtWork::new(pool.metrics().scaling.workers_max),
             live: AtomicUsize::new(0),
             untold: AtomicUsize::new(0),
@@ -216,6 +238,7 @@ impl Service {
             config,
         });
         sweep_later(&shared, 0);
+        shared.start_schedules();
         Ok(Self { shared, pool: Some(pool) })
     }
 
@@ -360,6 +383,7 @@ impl Shared {
     /// A task has ended: counts it, and keeps it or lets it go.
     pub(crate) fn has_ended(&self, task: &Arc<Task>, keep: bool) {
         self.counts.has_ended(task);
+        self.uniques.free(task);
         if keep {
             for gone in self.results.keep(task, Instant::now()) {
                 self.list.remove(&gone);
@@ -427,6 +451,7 @@ fn sweep_later(shared: &Arc<Shared>, ended_before: u64) {
         for gone in shared.results.forget_old(Instant::now()) {
             shared.list.remove(&gone);
         }
+        shared.dead.forget_old(shared.now_ms());
         sweep_later(&shared, ended);
     });
 }

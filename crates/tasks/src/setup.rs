@@ -95,6 +95,9 @@ fn with_handlers(
     for (name, handler) in &settings.handlers {
         registry.add(name, command::command(name, handler.clone(), log.clone()))?;
     }
+    for (name, retry) in &settings.handler_retries {
+        registry.set_retry(name, retry.clone());
+    }
     for (opcode, name) in &settings.opcodes {
         // Opcode 0 is the specification's updater, which needs no handler here.
         if let Some(opcode) = NonZeroU32::new(*opcode) {

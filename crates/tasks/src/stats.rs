@@ -5,6 +5,7 @@
 //!
 //! Not here: the pool (`pool_stats.rs`), buckets of times (`latency.rs`).
 
+use crate::dead::DeadStats;
 use crate::door::{DoorCounts, DoorName};
 use crate::error::{ErrorCode, TABLE};
 use crate::latency::{Buckets, LATENCY_BOUNDS_US};
@@ -12,6 +13,7 @@ use crate::pool_stats::PoolStats;
 use crate::quick::QuickCounts;
 use crate::registry::Registered;
 use crate::results::ResultStats;
+use crate::schedule::ScheduleInfo;
 use crate::service::ServiceHandle;
 use crate::task::{Stage, Task};
 use millpond::policy::histogram::Histogram;
@@ -101,6 +103,14 @@ pub struct Stats {
     pub results: ResultStats,
     /// Idempotency keys that are remembered.
     pub keys: usize,
+    /// Dead letters, if they are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dead_letters: Option<DeadStats>,
+    /// What the clock asks for, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub schedules: BTreeMap<String, ScheduleStats>,
+    /// Unique keys of tasks under way.
+    pub unique_keys: usize,
     /// Acts that the timer still has before it.
     pub timers: usize,
     /// Named regions of memory.
@@ -112,6 +122,27 @@ pub struct Stats {
     pub pool: PoolStats,
     /// By name.
     pub handlers: BTreeMap<String, HandlerStats>,
+}
+
+/// One schedule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ScheduleStats {
+    /// How many times became a task since the start.
+    pub fired: u64,
+    /// How many were left out, because the task of the time before had not ended.
+    pub skipped: u64,
+    /// How many were refused.
+    pub refused: u64,
+    /// The next time, in Unix time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_ms: Option<u64>,
+}
+
+impl From<ScheduleInfo> for ScheduleStats {
+    fn from(info: ScheduleInfo) -> Self {
+        let next_ms = info.next_ms.first().copied();
+        Self { fired: info.fired, skipped: info.skipped, refused: info.refused, next_ms }
+    }
 }
 
 /// How it stands at the door of shared memory.
@@ -232,6 +263,9 @@ impl ServiceHandle {
             stages: Stage::ALL.into_iter().map(stage).collect(),
             results: shared.results.stats(),
             keys: shared.keys.len(),
+            dead_letters: shared.dead.is_on().then(|| shared.dead.stats()),
+            schedules: self.schedules().into_iter().map(|info| (info.name.clone(), info.into())).collect(),
+            unique_keys: shared.uniques.len(),
             timers: shared.timer.len(),
             regions: shared.symbols.len(),
             memory_door: self.shared.memory_door.get().and_then(|ask| ask()),

@@ -85,6 +85,18 @@ pub struct TaskDetail {
     /// The W3C trace context that it continues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
+    /// When it goes on, in Unix time, if it waits for a moment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub due_at_ms: Option<u64>,
+    /// By when it must have begun, in Unix time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at_ms: Option<u64>,
+    /// The key that no other task may have meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unique_key: Option<String>,
+    /// What its attempts left for the next one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Box<RawValue>>,
 }
 
 /// One attempt.
@@ -141,7 +153,21 @@ impl Task {
             timeout_ms: self.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
             retries: self.retries,
             traceparent: self.traceparent().map(str::to_owned),
+            due_at_ms: self.due_at_ms(&state),
+            expires_at_ms: self.expires.map(|expires| {
+                let ns = u64::try_from(expires.as_nanos()).unwrap_or(u64::MAX);
+                self.accepted_unix_ns.saturating_add(ns) / 1_000_000
+            }),
+            unique_key: self.unique_key.as_deref().map(str::to_owned),
+            checkpoint: state.checkpoint.as_deref().map(ToOwned::to_owned),
         }
+    }
+
+    /// When its delay or its pause is over.
+    fn due_at_ms(&self, state: &State) -> Option<u64> {
+        let waits = matches!(state.stage, Stage::Delayed | Stage::Retrying);
+        let due = state.timer.filter(|_| waits)?.at();
+        Some(self.shared.wall.unix_ns(due) / 1_000_000)
     }
 
     /// Its attempts, the latest [`TRIES_MAX`] of them, oldest first.

@@ -13,11 +13,12 @@ use crate::error::{ErrorCode, TaskFailure};
 use crate::keys::KeyAnswer;
 use crate::outcome::Refused;
 use crate::registry::Registered;
-use crate::request::{Request, Target, TaskId};
+use crate::request::{Request, TaskId};
 use crate::service::{ServiceHandle, Shared, gone};
 use crate::symbols::Region;
 use crate::task::{Fresh, Stage, Task, first_stage};
 use crate::watch::{Reader, Watching};
+use serde_json::value::RawValue;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
@@ -42,6 +43,15 @@ impl Default for Submit {
     }
 }
 
+/// An attempt that begins on the thread that submits.
+#[derive(Clone, Debug)]
+pub struct Here {
+    /// Which attempt, from 1.
+    pub attempt: u32,
+    /// What an earlier one left for it.
+    pub checkpoint: Option<Arc<RawValue>>,
+}
+
 /// A request that was taken in.
 #[derive(Debug)]
 pub struct Accepted {
@@ -49,7 +59,8 @@ pub struct Accepted {
     pub task: Arc<Task>,
     /// The reader's side, if [`Submit`] named one. Dropping it stops watching.
     pub watching: Option<Watching>,
-    /// False if the same request came before with the same idempotency key.
+    /// False if the same request came before with the same idempotency key, or a task with its unique key is
+    /// under way.
     pub is_new: bool,
 }
 
@@ -67,35 +78,41 @@ impl ServiceHandle {
         self.take_in(request, how, None)
     }
 
-    /// As [`submit_request`](Self::submit_request), but this attempt, counted from 1, begins at once on the thread
-    /// that calls: no queue, no pool, and no delay. For a process that has one task at a time and works for
-    /// another, which keeps count of the attempts.
-    pub fn run_here(&self, mut request: Request, attempt: u32, how: Submit) -> Result<Accepted, Refused> {
+    /// As [`submit_request`](Self::submit_request), but an attempt begins at once on the thread that calls: no
+    /// queue, no pool, and no delay. For a process that has one task at a time and works for another, which
+    /// keeps count of the attempts.
+    pub fn run_here(&self, mut request: Request, here: Here, how: Submit) -> Result<Accepted, Refused> {
         request.delay = Duration::ZERO;
-        self.take_in(request, how, Some(attempt))
+        request.run_at_ms = None;
+        request.expires = None;
+        self.take_in(request, how, Some(here))
     }
 
-    fn take_in(&self, mut request: Request, how: Submit, here: Option<u32>) -> Result<Accepted, Refused> {
+    fn take_in(&self, mut request: Request, how: Submit, here: Option<Here>) -> Result<Accepted, Refused> {
         let shared = &self.shared;
         let wanted = request.id.take();
         let refuse = |failure| shared.count(Refused::new(failure, wanted.clone()));
         let (handler, regions) = shared.resolve(&request).map_err(refuse)?;
         let handler = Arc::clone(handler);
-        let timeout = request.timeout.or_else(|| handler.handler.timeout());
         let key = request.idempotency_key.take();
-        let affinity = request.affinity.as_ref().map(|key| spread(key));
-        let parts = Parts { id: wanted.clone(), handler, regions, affinity, timeout, request, how, here };
-        let Some(key) = key else {
+        let fingerprint = key.as_ref().map(|_| shared.keys.fingerprint(&request));
+        request.delay = shared.first_delay(&request).map_err(refuse)?;
+        let mut parts = Parts::new(request, handler, regions, how);
+        parts.id.clone_from(&wanted);
+        if let Some(here) = here {
+            parts.checkpoint = here.checkpoint;
+            parts.here = Some(here.attempt);
+        }
+        let Some((key, fingerprint)) = key.zip(fingerprint) else {
             let admitted = shared.admit(parts, |_| {}, |task| shared.list.remove(task));
             return admitted.map_err(|failure| refuse(failure).with_patience(shared));
         };
         // Locked until the key has its task, so that a twin that comes meanwhile finds it.
         let mut keys = shared.keys.lock(Instant::now());
-        let fingerprint = shared.keys.fingerprint(&parts.request);
         match keys.look_up(&key, fingerprint) {
             KeyAnswer::New => {
-                let listed = |id: &TaskId| {
-                    keys.note(&key, fingerprint, id);
+                let listed = |task: &Arc<Task>| {
+                    keys.note(&key, fingerprint, task.id());
                     drop(keys);
                 };
                 // Both at once, or a twin would find the key and not its task.
@@ -132,30 +149,29 @@ impl ServiceHandle {
         let task = task.map_err(|failure| Refused::new(failure, Some(id.clone())))?;
         let refuse = |failure| shared.count(Refused::new(failure, None));
         let request = Request {
-            id: None,
-            target: Target::Handler(task.handler.name.clone()),
-            args: task.args.clone(),
             priority: task.priority,
-            affinity: None,
             timeout: task.timeout,
-            delay: Duration::ZERO,
             retries: task.retries,
-            idempotency_key: None,
             traceparent: task.traceparent.clone(),
+            ..Request::for_handler(&task.handler.name, task.args.clone())
         };
         let (handler, regions) = shared.resolve(&request).map_err(refuse)?;
-        let parts = Parts {
-            id: None,
-            handler: Arc::clone(handler),
-            regions,
-            affinity: task.affinity,
-            timeout: task.timeout,
-            request,
-            how: Submit { door, ..Submit::default() },
-            here: None,
-        };
+        let how = Submit { door, ..Submit::default() };
+        let mut parts = Parts::new(request, Arc::clone(handler), regions, how);
+        parts.affinity = task.affinity;
         let admitted = shared.admit(parts, |_| {}, |task| shared.list.remove(task));
         admitted.map_err(|failure| refuse(failure).with_patience(shared))
+    }
+
+    /// As [`submit_request`](Self::submit_request), for a schedule whose time has come.
+    pub(crate) fn submit_scheduled(
+        &self,
+        request: Request,
+        how: Submit,
+        _schedule: &str,
+        _at_ms: u64,
+    ) -> Result<Accepted, Refused> {
+        self.take_in(request, how, None)
     }
 
     /// As [`submit`](Self::submit), but waits for room at most so long. Not for doors that serve many.
@@ -185,7 +201,7 @@ fn come_again(task: Arc<Task>, how: Submit) -> Result<Accepted, TaskFailure> {
 
 impl Refused {
     /// Says when to come again, if that may help.
-    fn with_patience(mut self, shared: &Shared) -> Self {
+    pub(crate) fn with_patience(mut self, shared: &Shared) -> Self {
         if self.failure.code == ErrorCode::QueueFull {
             self.retry_after = Some(shared.retry_after());
         }
@@ -194,23 +210,41 @@ impl Refused {
 }
 
 /// A request whose parts were looked up.
-struct Parts {
+pub(crate) struct Parts {
     /// What the client wants it to be called.
     id: Option<TaskId>,
     handler: Arc<Registered>,
     regions: Vec<Region>,
     /// The request's key as a number.
-    affinity: Option<u64>,
+    pub(crate) affinity: Option<u64>,
     timeout: Option<Duration>,
     request: Request,
     how: Submit,
-    /// Which attempt begins on the thread that submits; none if it goes to the pool.
+    /// What attempts of an earlier task, or in another process, left.
+    pub(crate) checkpoint: Option<Arc<RawValue>>,
+    /// The attempt that begins on the thread that submits; none if it goes to the pool.
     here: Option<u32>,
+}
+
+impl Parts {
+    pub(crate) fn new(request: Request, handler: Arc<Registered>, regions: Vec<Region>, how: Submit) -> Self {
+        Self {
+            id: None,
+            affinity: request.affinity.as_ref().map(|key| spread(key)),
+            timeout: request.timeout.or_else(|| handler.handler.timeout()),
+            handler,
+            regions,
+            request,
+            how,
+            checkpoint: None,
+            here: None,
+        }
+    }
 }
 
 impl Shared {
     /// The handler and the regions that a request names.
-    fn resolve(&self, request: &Request) -> Result<(&Arc<Registered>, Vec<Region>), TaskFailure> {
+    pub(crate) fn resolve(&self, request: &Request) -> Result<(&Arc<Registered>, Vec<Region>), TaskFailure> {
         if self.is_draining.load(Acquire) {
             return Err(draining());
         }
@@ -220,15 +254,73 @@ impl Shared {
         Ok((handler, regions.collect::<Result<_, _>>()?))
     }
 
-    /// Finds room for a task and sets it going. `listed` is called once it can be found by its id; `unlisted`
-    /// takes it off the list again if there is no room after all.
-    fn admit(
+    /// How long a task has to wait before its first attempt.
+    fn first_delay(&self, request: &Request) -> Result<Duration, TaskFailure> {
+        let mut delay = request.delay;
+        if let Some(at) = request.run_at_ms {
+            let now = self.wall.unix_ns(Instant::now()) / 1_000_000;
+            let wait = at.saturating_sub(now);
+            let most = self.config.request.delay_ms_max;
+            if wait > most {
+                let message = format!(
+                    "run_at: expected a moment within {most} ms from now, got one in {wait} ms; raise \
+                     request.delay_max"
+                );
+                return Err(TaskFailure::new(ErrorCode::InvalidRequest, message));
+            }
+            delay = Duration::from_millis(wait);
+        }
+        match request.expires {
+            Some(expires) if expires <= delay && !delay.is_zero() => {
+                let message = format!(
+                    "expires_ms: expected more than the {} ms before its time has come, got {}",
+                    delay.as_millis(),
+                    expires.as_millis()
+                );
+                Err(TaskFailure::new(ErrorCode::InvalidRequest, message))
+            }
+            _ => Ok(delay),
+        }
+    }
+
+    /// Finds room for a task, unless one with its unique key is under way: then that one is it. `listed` is
+    /// called once it can be found by its id; `unlisted` takes it off the list again if there is no room.
+    pub(crate) fn admit(
         self: &Arc<Self>,
         parts: Parts,
-        listed: impl FnOnce(&TaskId),
+        listed: impl FnOnce(&Arc<Task>),
         unlisted: impl FnOnce(&Arc<Task>),
     ) -> Result<Accepted, TaskFailure> {
-        let Parts { id, handler, regions, affinity, timeout, request, how, here } = parts;
+        let Some(key) = parts.request.unique_key.clone() else {
+            return self.admit_new(parts, listed, unlisted);
+        };
+        // Locked until the key has its task, so that a twin that comes meanwhile finds it.
+        let mut uniques = self.uniques.lock();
+        if let Some(task) = uniques.under_way(&key) {
+            listed(&task);
+            drop(uniques);
+            return come_again(task, parts.how);
+        }
+        let with_key = |task: &Arc<Task>| {
+            uniques.take(&key, task);
+            drop(uniques);
+            listed(task);
+        };
+        let without_key = |task: &Arc<Task>| {
+            self.uniques.free(task);
+            unlisted(task);
+        };
+        self.admit_new(parts, with_key, without_key)
+    }
+
+    /// Finds room for a task and sets it going.
+    fn admit_new(
+        self: &Arc<Self>,
+        parts: Parts,
+        listed: impl FnOnce(&Arc<Task>),
+        unlisted: impl FnOnce(&Arc<Task>),
+    ) -> Result<Accepted, TaskFailure> {
+        let Parts { id, handler, regions, affinity, timeout, request, how, checkpoint, here } = parts;
         self.take_place()?;
         let id = id.unwrap_or_else(|| self.list.assign());
         let delay = request.delay;
@@ -243,6 +335,7 @@ impl Shared {
             regions,
             affinity,
             keep: how.keep,
+            checkpoint,
             request,
             reader: how.reader,
         }));
@@ -251,7 +344,7 @@ impl Shared {
             let message = format!("task_id: another task is called {}; choose another id or none", task.id);
             return Err(TaskFailure::new(ErrorCode::DuplicateId, message));
         }
-        listed(&task.id);
+        listed(&task);
         self.tell_of_new(&task, first_stage(delay));
         // A stop that did not find the task in the list was over before, and its mark is seen here.
         let launched = match here {

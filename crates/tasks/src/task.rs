@@ -56,6 +56,10 @@ pub struct Task {
     /// How many more attempts a failure allows.
     pub(crate) retries: u32,
     pub(crate) traceparent: Option<Box<str>>,
+    /// No other task with this key is taken in before this one has ended.
+    pub(crate) unique_key: Option<Box<str>>,
+    /// How long after its acceptance it must have begun.
+    pub(crate) expires: Option<Duration>,
     /// If its end is told to a tracer.
     pub(crate) traced: Option<Box<Traced>>,
     /// Whether the outcome is kept although it was told to whoever submitted the task.
@@ -87,6 +91,8 @@ pub(crate) struct State {
     pub(crate) ticket: Option<Ticket<()>>,
     /// The one timer of the present stage: a delay, a pause, or the time limit of the attempt.
     pub(crate) timer: Option<TimerKey>,
+    /// Ends it if it does not begin in time.
+    pub(crate) expiry: Option<TimerKey>,
     pub(crate) deadline: Option<Instant>,
     /// When it was queued, if not when it was accepted.
     pub(crate) queued_since: Option<Instant>,
@@ -99,6 +105,8 @@ pub(crate) struct State {
     /// Why the last attempt that was stopped had to stop.
     pub(crate) stop_cause: StopCause,
     pub(crate) progress: Option<f64>,
+    /// What its attempts left for the next one, the latest.
+    pub(crate) checkpoint: Option<Arc<RawValue>>,
     /// Made when something is said.
     pub(crate) stream: Option<Box<Stream>>,
     /// Whether the stream may lose what nobody has read, if it has no reader: none came, or none came back.
@@ -165,6 +173,7 @@ pub(crate) struct Fresh {
     pub(crate) affinity: Option<u64>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) keep: bool,
+    pub(crate) checkpoint: Option<Arc<RawValue>>,
     pub(crate) request: crate::request::Request,
     pub(crate) reader: Option<Reader>,
 }
@@ -176,8 +185,8 @@ pub(crate) fn first_stage(delay: Duration) -> Stage {
 
 impl Task {
     pub(crate) fn new(fresh: Fresh) -> Self {
-        let Fresh { shared, id, sequence, door, handler, regions, affinity, timeout, keep, request, reader } =
-            fresh;
+        let Fresh { shared, id, sequence, door, handler, regions, affinity, timeout, .. } = fresh;
+        let Fresh { keep, checkpoint, request, reader, .. } = fresh;
         let accepted_at = Instant::now();
         let mut state = State {
             stage: first_stage(request.delay),
@@ -186,6 +195,7 @@ impl Task {
             tries: Vec::new(),
             ticket: None,
             timer: None,
+            expiry: None,
             deadline: None,
             queued_since: None,
             began_at: None,
@@ -194,6 +204,7 @@ impl Task {
             regions: (!regions.is_empty()).then(|| regions.into()),
             stop_cause: StopCause::Cancelled,
             progress: None,
+            checkpoint,
             stream: None,
             unread: true,
             left_off: 0,
@@ -222,6 +233,8 @@ impl Task {
             timeout,
             retries: request.retries,
             traceparent: request.traceparent,
+            unique_key: request.unique_key,
+            expires: request.expires,
             keep,
             accepted_at,
             kept_as: AtomicU64::new(0),
@@ -354,8 +367,9 @@ impl Task {
         let outcome = self.outcome.get().map_or(0, Outcome::bytes);
         let state = self.lock();
         let tries: usize = state.tries.iter().map(Try::bytes).sum();
+        let checkpoint = state.checkpoint.as_ref().map_or(0, |value| value.get().len());
         let stream = state.stream.as_ref().map_or(0, |stream| stream.bytes());
-        size_of::<Self>() + self.args.get().len() + outcome + tries + stream
+        size_of::<Self>() + self.args.get().len() + outcome + tries + stream + checkpoint
     }
 }
 

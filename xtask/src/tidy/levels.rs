@@ -25,7 +25,8 @@ const LEVELS: &[(&str, u8)] = &[
     ("http", 3),
     ("nats", 3),
     ("ffi", 4),
-    ("wasm", 4),
+    ("wasm-policy", 4),
+    ("wasm-ring", 4),
     ("cli", 4),
 ];
 

@@ -66,6 +66,18 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/shm/src/memory_file.rs", "maps memory that two processes share"),
     ("crates/queue/tests/torture.rs", "maps memory and kills the processes that share it"),
     ("crates/shm/src/isolate/fork.rs", "copies a process that has one thread"),
+    ("crates/wasm-policy/src/admit.rs", "is called by JavaScript"),
+    ("crates/wasm-policy/src/affinity.rs", "is called by JavaScript"),
+    ("crates/wasm-policy/src/choose.rs", "is called by JavaScript"),
+    ("crates/wasm-policy/src/ground.rs", "is the one thread of a module, and its allocator"),
+    ("crates/wasm-policy/src/heap.rs", "keeps the next free block in a free block"),
+    ("crates/wasm-policy/src/histogram.rs", "is called by JavaScript"),
+    ("crates/wasm-policy/src/scale.rs", "is called by JavaScript"),
+    ("crates/wasm-policy/src/slate.rs", "is called by JavaScript"),
+    ("crates/wasm-policy/src/steal.rs", "is called by JavaScript"),
+    ("crates/wasm-policy/src/workers.rs", "is called by JavaScript"),
+    ("crates/wasm-ring/src/ground.rs", "is an allocator that has nothing"),
+    ("crates/wasm-ring/src/lib.rs", "is called by JavaScript"),
 ];
 const PROOF_CHARACTERS_MIN: usize = 40;
 

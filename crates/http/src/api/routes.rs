@@ -7,7 +7,7 @@
 //! Not here: what the routes do, and the shapes they name (`schemas.rs`).
 
 use super::ask::{Answered, Ask, JSON_TYPE, LINES_TYPE};
-use super::{Api, about, batch, bulk, events, follow, list, submit, task};
+use super::{Api, about, batch, bulk, dead, events, follow, list, submit, task};
 use hyper::Method;
 use std::future::Future;
 use std::pin::Pin;
@@ -114,15 +114,15 @@ pub(super) enum Act {
 /// An answer that takes its time.
 pub(super) type Later<'a> = Pin<Box<dyn Future<Output = Answered> + Send + 'a>>;
 
-const fn json(schema: &'static str) -> Shape {
+pub(super) const fn json(schema: &'static str) -> Shape {
     Shape { media: JSON_TYPE, schema: Some(schema) }
 }
 
-const fn reaction(status: u16, shapes: &'static [Shape], about: &'static str) -> Reaction {
+pub(super) const fn reaction(status: u16, shapes: &'static [Shape], about: &'static str) -> Reaction {
     Reaction { status, shapes, about }
 }
 
-const fn query(name: &'static str, kind: Kind, about: &'static str) -> Parameter {
+pub(super) const fn query(name: &'static str, kind: Kind, about: &'static str) -> Parameter {
     Parameter { name, place: Place::Query, kind, about }
 }
 
@@ -133,7 +133,7 @@ const fn header(name: &'static str, kind: Kind, about: &'static str) -> Paramete
 const TASK: &[Shape] = &[json("Task")];
 const LINES: Shape = Shape { media: LINES_TYPE, schema: None };
 const EVENT_STREAM: Shape = Shape { media: follow::EVENTS_TYPE, schema: None };
-const ID: Parameter = Parameter {
+pub(super) const ID: Parameter = Parameter {
     name: "id",
     place: Place::Path,
     kind: Kind::TaskId,
@@ -374,6 +374,13 @@ pub(crate) static ROUTES: &[Route] = &[
         problems: &[],
         act: Act::Now(events::events),
     },
+    dead::LIST,
+    dead::SHOW,
+    dead::RETRY,
+    dead::PURGE,
+    dead::RETRY_ALL,
+    dead::PURGE_ALL,
+    dead::SCHEDULES,
     Route {
         verb: Verb::Get,
         path: "/readyz",

@@ -14,11 +14,16 @@ pub(super) fn all(limits: &Limits, batch_max: usize) -> Map<String, Value> {
     let shapes = [
         ("Batch", batch(batch_max)),
         ("BatchAnswer", batch_answer()),
+        ("DeadLetter", dead_letter()),
+        ("DeadPage", dead_page()),
         ("Handlers", handlers()),
         ("Health", object(&[("status", json!({ "enum": ["ok", "ready"] }))], &[])),
         ("OpenApi", json!({ "type": "object", "required": ["openapi", "info", "paths"] })),
         ("Problem", problem()),
+        ("Purged", object(&[("purged", count())], &[])),
         ("Request", request(limits)),
+        ("Revived", object(&[("retried", count()), ("refused", list(text())), ("left", count())], &[])),
+        ("Schedules", schedules()),
         ("Stats", json!({ "type": "object" })),
         ("Success", success()),
         ("Task", task()),
@@ -98,8 +103,18 @@ fn request(limits: &Limits) -> Value {
             "affinity": label,
             "timeout_ms": milliseconds(1, limits.timeout_ms_max),
             "delay_ms": milliseconds(0, limits.delay_ms_max),
+            "run_at": {
+                "description": "When it is to run, in place of a delay: RFC 3339, or Unix time in milliseconds.",
+                "oneOf": [
+                    { "type": "integer", "minimum": 0, "maximum": 1_u64 << 40 },
+                    { "type": "string", "format": "date-time" },
+                    { "type": "null" },
+                ],
+            },
+            "expires_ms": milliseconds(1, limits.expires_ms_max),
             "retries": { "type": ["integer", "null"], "minimum": 0, "maximum": limits.retries_max },
             "idempotency_key": label,
+            "unique_key": label,
             "traceparent": {
                 "type": ["string", "null"],
                 "pattern": "^0[0-9a-f]-[1-9a-f][0-9a-f]{31}-[1-9a-f][0-9a-f]{15}-[0-9a-f]{2}$",
@@ -188,8 +203,53 @@ fn task() -> Value {
         ("timeout_ms", count()),
         ("retries", count()),
         ("traceparent", text()),
+        ("due_at_ms", count()),
+        ("expires_at_ms", count()),
+        ("unique_key", text()),
+        ("checkpoint", json!(true)),
     ];
     object(&always, &perhaps)
+}
+
+fn dead_letter() -> Value {
+    let always = [
+        ("task_id", of("TaskId")),
+        ("handler", text()),
+        ("args", json!({ "type": "object" })),
+        ("priority", json!({ "enum": ["low", "normal", "high"] })),
+        ("retries", count()),
+        ("attempts", count()),
+        ("accepted_at_ms", count()),
+        ("died_at_ms", count()),
+        ("error", text()),
+        ("message", text()),
+    ];
+    let perhaps = [("timeout_ms", count()), ("traceparent", text()), ("checkpoint", json!(true))];
+    object(&always, &perhaps)
+}
+
+fn dead_page() -> Value {
+    let next = json!({ "type": ["integer", "null"], "minimum": 0 });
+    let enabled = json!({ "type": "boolean" });
+    object(
+        &[("letters", list(of("DeadLetter"))), ("kept", count()), ("enabled", enabled), ("next", next)],
+        &[],
+    )
+}
+
+fn schedules() -> Value {
+    let always = [
+        ("name", text()),
+        ("cron", text()),
+        ("time_zone", text()),
+        ("handler", text()),
+        ("next_ms", list(count())),
+        ("fired", count()),
+        ("skipped", count()),
+        ("refused", count()),
+    ];
+    let perhaps = [("last_ms", count()), ("last_task", of("TaskId")), ("last_refusal", text())];
+    object(&[("schedules", list(object(&always, &perhaps)))], &[])
 }
 
 fn task_page() -> Value {

@@ -9,13 +9,13 @@
 
 use super::Context;
 use super::exchanges::Exchanges;
+use super::manage;
 use crate::frame::{Flags, Header, Kind};
 use millpond_tasks::{
     DoorName, ErrorCode, LIST_MAX, ListFilter, Position, Reader, Refused, Stage, Submit, Task, TaskFailure,
     TaskId, Wants,
 };
 use serde::de::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
 use std::sync::Arc;
 
 /// How many characters of a client's own words an error repeats.
@@ -162,6 +162,10 @@ impl Exchanges {
                 self.forget_tag(context, words.tag)?;
                 self.say(Kind::Ok, tag, |out| out.extend_from_slice(b"{}"));
             }
+            Kind::Ask => {
+                let told = manage::answer(&context.service, read(kind, payload, manage::EXPECTED)?)?;
+                self.say(Kind::Told, tag, |out| write_json(&told, out));
+            }
             _ => unreachable!("checked to be a client's, and the other two are answered above"),
         }
         Ok(())
@@ -225,7 +229,7 @@ fn wants(flags: Flags, from: u64) -> Option<Wants> {
 fn check(header: Header) -> Result<Kind, TaskFailure> {
     let wrong = |message| Err(TaskFailure::new(ErrorCode::InvalidRequest, message));
     let Some(kind) = Kind::from_number(header.kind).filter(|kind| kind.is_from_client()) else {
-        return wrong(format!("kind: expected one of a client's, 1 to 8, got {}", header.kind));
+        return wrong(format!("kind: expected one of a client's, 1 to 9, got {}", header.kind));
     };
     if header.reserved != 0 {
         return wrong(format!(
@@ -286,7 +290,7 @@ fn shown(words: &str) -> String {
     shown
 }
 
-fn about(id: &TaskId, failure: TaskFailure) -> Refused {
+pub(super) fn about(id: &TaskId, failure: TaskFailure) -> Refused {
     Refused { failure, id: Some(id.clone()), retry_after: None }
 }
 
@@ -313,8 +317,10 @@ fn filter(words: ListWords) -> Result<ListFilter, Refused> {
 }
 
 /// A task's id as a request may give it: a whole number or a string.
-fn task_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TaskId, D::Error> {
-    let raw = <&RawValue>::deserialize(deserializer)?.get();
+pub(super) fn task_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TaskId, D::Error> {
+    // A tagged question is read through a buffer, from which nothing can be borrowed.
+    let raw = serde_json::Value::deserialize(deserializer)?.to_string();
+    let raw = raw.as_str();
     let id = if raw.starts_with('"') { TaskId::parse(raw) } else { raw.parse().ok().map(TaskId::Number) };
     id.ok_or_else(|| {
         serde::de::Error::custom("task_id: expected a whole number from 0, or a string of 1 to 128 bytes")

@@ -46,9 +46,9 @@ fn a_header_that_is_not_ours_is_refused_and_the_next_frame_is_found() {
     let daemon = Daemon::start();
     let mut stream = raw_connection(&daemon);
     for (kind, flags, reserved, message) in [
-        (0, 0, 0, "kind: expected one of a client's, 1 to 8, got 0"),
-        (9, 0, 0, "kind: expected one of a client's, 1 to 8, got 9"),
-        (68, 0, 0, "kind: expected one of a client's, 1 to 8, got 68"),
+        (0, 0, 0, "kind: expected one of a client's, 1 to 9, got 0"),
+        (10, 0, 0, "kind: expected one of a client's, 1 to 9, got 10"),
+        (68, 0, 0, "kind: expected one of a client's, 1 to 9, got 68"),
         (6, 0, 0x100, "PING: expected 0 in bytes 6 and 7 of the header, got 0x0100"),
         (6, 1, 0, "PING: flags: expected none, got 0x01"),
         (2, 4, 0, "GET: flags: expected RESULT (1) and STREAM (2), got 0x04"),

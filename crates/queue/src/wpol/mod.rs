@@ -26,6 +26,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod bell;
 mod crc32c;
 pub mod error;
 pub mod layout;
@@ -44,12 +45,15 @@ mod v2_peer;
 mod v2_reaper;
 mod v2_record;
 mod v2_region;
+mod v2_reserve;
 mod v2_ring;
 mod v2_slots;
 mod v2_task;
 mod v2_ticket;
 mod v2_wait;
 
+#[cfg(all(test, any(loom, shuttle)))]
+mod bell_model;
 #[cfg(all(test, shuttle))]
 mod linear_model;
 #[cfg(all(test, any(loom, shuttle)))]
@@ -71,6 +75,7 @@ mod v2_slots_model;
 #[cfg(all(test, any(loom, shuttle)))]
 mod v2_wait_model;
 
+pub use bell::{AWAKE, Bell};
 pub use error::RegionError;
 pub use memory::{ALIGNMENT, Memory};
 #[cfg(not(any(loom, shuttle)))]

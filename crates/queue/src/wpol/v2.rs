@@ -12,6 +12,7 @@
 //! | `v2_region.rs`, `v2_record.rs` | who may build, open, close, attach? |
 //! | `v2_peer.rs`, `v2_task.rs`, `v2_ticket.rs` | how is a task submitted, run, fetched? |
 //! | `v2_batch.rs` | how are many at once? |
+//! | `v2_reserve.rs` | how is one written in place? |
 //! | `v2_reaper.rs` | what happens to what the dead held? |
 
 pub use super::error::{FinishError, StartError, SubmitError, SweepError, TicketError};
@@ -20,6 +21,7 @@ pub use super::v2_peer::{Peer, Submission, lane_for};
 pub use super::v2_reaper::{DeathPolicy, Reaper, Sweep};
 pub use super::v2_record::{Identity, Record};
 pub use super::v2_region::{Census, Region};
+pub use super::v2_reserve::Reserved;
 pub use super::v2_task::Running;
 pub use super::v2_ticket::{Cancel, Progress, Ticket};
 pub use super::v2_wait::NAP_MAX;

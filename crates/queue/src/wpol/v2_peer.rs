@@ -107,27 +107,7 @@ impl Peer {
         let (index, base, taken) = shared.allocate(self.owner())?;
         shared.fill(base, &submission, self.owner());
         filled(index);
-        if left_out("WPOL2_QUEUE_FIRST") {
-            let _ = lane.push(&shared.memory, index);
-        }
-        let queued = taken.becomes(State::Queued, 0);
-        // WPOL2_QUEUE, submitter's end: the task travels with the state.
-        if !shared.change(base, taken, queued, &WPOL2_QUEUE) {
-            // Only a reaper that takes this peer for dead changes its slots.
-            return Err(SubmitError::Contended);
-        }
-        if !left_out("WPOL2_QUEUE_FIRST")
-            && let Err(why) = lane.push(&shared.memory, index)
-        {
-            let refusal = shared.refusal(why);
-            // If it cannot be taken back, a sweep has announced it meanwhile, and it is out.
-            if shared.give_free(index, base, queued) {
-                return Err(refusal);
-            }
-        }
-        shared.notify(&shared.geometry.first_lane(), Side::Items, 1);
-        shared.expect_next_free();
-        Ok(Ticket { slot: index, generation: queued.generation })
+        shared.announce(&lane, index, base, taken)
     }
 
     /// Takes a task to run. `now` is compared with deadlines; tasks that are too late end as expired.
@@ -196,13 +176,25 @@ impl Peer {
         core::iter::once(first).chain((0..lanes).filter(move |lane| *lane != first))
     }
 
+    /// Whether some lane seems to have a task; one that was taken back may still look like one. Never misses a task
+    /// whose `submit` had returned, for whoever knows that it had.
+    pub fn has_task(&self) -> bool {
+        let shared = &*self.shared;
+        shared.geometry.rings()[1..].iter().any(|ring| ring.has_item(&shared.memory))
+    }
+
+    /// Whether the lane seems to have room. If this peer is the only one that submits, the next submit finds it.
+    pub fn has_room(&self, lane: u32) -> bool {
+        self.shared.geometry.lane(lane).is_some_and(|ring| ring.has_space(&self.shared.memory))
+    }
+
     /// Sleeps until some lane may have a task, at most `timeout` and at most [`NAP_MAX`](super::v2::NAP_MAX). May
     /// return early; says whether there seems to be one.
     #[cfg(any(feature = "std", loom, shuttle))]
     pub fn wait_items(&self, timeout: core::time::Duration) -> bool {
         let shared = &*self.shared;
         let lanes = &shared.geometry.rings()[1..];
-        let ready = || !shared.is_sound() || lanes.iter().any(|ring| ring.has_item(&shared.memory));
+        let ready = || !shared.is_sound() || self.has_task();
         shared.nap(self.index, &lanes[0], Side::Items, timeout, ready)
     }
 
@@ -276,8 +268,40 @@ impl Shared {
         self.geometry.lane(submission.lane).ok_or(SubmitError::BadLane)
     }
 
+    /// Queues a filled slot and pushes its index, or gives it back.
+    #[inline]
+    pub(super) fn announce(
+        &self,
+        lane: &Ring,
+        index: u32,
+        base: usize,
+        taken: Word,
+    ) -> Result<Ticket, SubmitError> {
+        if left_out("WPOL2_QUEUE_FIRST") {
+            let _ = lane.push(&self.memory, index);
+        }
+        let queued = taken.becomes(State::Queued, 0);
+        // WPOL2_QUEUE, submitter's end: the task travels with the state.
+        if !self.change(base, taken, queued, &WPOL2_QUEUE) {
+            // Only a reaper that takes this peer for dead changes its slots.
+            return Err(SubmitError::Contended);
+        }
+        if !left_out("WPOL2_QUEUE_FIRST")
+            && let Err(why) = lane.push(&self.memory, index)
+        {
+            let refusal = self.refusal(why);
+            // If it cannot be taken back, a sweep has announced it meanwhile, and it is out.
+            if self.give_free(index, base, queued) {
+                return Err(refusal);
+            }
+        }
+        self.notify(&self.geometry.first_lane(), Side::Items, 1);
+        self.expect_next_free();
+        Ok(Ticket { slot: index, generation: queued.generation })
+    }
+
     /// A free slot, taken: (index, offset, state word).
-    fn allocate(&self, me: u16) -> Result<(u32, usize, Word), SubmitError> {
+    pub(super) fn allocate(&self, me: u16) -> Result<(u32, usize, Word), SubmitError> {
         let ring = self.geometry.free_ring();
         let mut retry = ring.retry_over_stale(1);
         loop {

@@ -227,14 +227,12 @@ impl Ring {
     }
 
     /// Whether a pop would find something, or at least not find the ring empty.
-    #[cfg_attr(not(any(feature = "std", loom, shuttle)), allow(dead_code))]
     pub(super) fn has_item(&self, memory: &Memory) -> bool {
         let head = memory.u64_at(self.control + control::HEAD).load(WPOL2_HEAD.acquire());
         self.ahead(self.place(memory, head).load(Relaxed), head, 1) != -1
     }
 
     /// Whether a push would find room, or at least not find the ring full.
-    #[cfg_attr(not(any(feature = "std", loom, shuttle)), allow(dead_code))]
     pub(super) fn has_space(&self, memory: &Memory) -> bool {
         let tail = memory.u64_at(self.control + control::TAIL).load(WPOL2_TAIL.acquire());
         self.ahead(self.place(memory, tail).load(Relaxed), tail, 0) != -1

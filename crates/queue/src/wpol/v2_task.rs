@@ -84,6 +84,12 @@ impl<'p> Running<'p> {
         shared.memory.copy_out(self.base + slot::BYTES, buffer);
     }
 
+    /// Where payload and result lie, in bytes from the region's start: for sides that agree on what is there and write
+    /// it in place.
+    pub fn payload_at(&self) -> usize {
+        self.base + slot::BYTES
+    }
+
     /// The longest result that fits behind the payload.
     pub fn result_bytes_max(&self) -> usize {
         let shared = &*self.peer.shared;

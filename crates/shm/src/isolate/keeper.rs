@@ -208,6 +208,11 @@ impl Keeper {
                 // If nobody wants it any more, the process will be told in another way.
                 let _ = self.job(message.number)?.call.partial(value);
             }
+            kind::CHECKPOINT => {
+                let value = wire::json(message.body).ok_or_else(unreadable)?;
+                // The process has checked its size, and nobody wants it if the attempt is over.
+                let _ = self.job(message.number)?.call.checkpoint(value);
+            }
             kind::PROGRESS => {
                 let fraction = message.body.try_into().map_err(|_| unreadable())?;
                 self.job(message.number)?.call.progress(f64::from_le_bytes(fraction));

@@ -46,7 +46,9 @@ impl Outlet {
         Self { sender: Mutex::new(sender), current: Mutex::new(None), handle: OnceLock::new() }
     }
 
-    pub(super) fn set_handle(&self, handle: ServiceHandle) {
+    pub(super) fn set_handle(self: &Arc<Self>, handle: ServiceHandle) {
+        let to_daemon = Arc::clone(self);
+        handle.on_checkpoint(move |task, value| to_daemon.checkpoint(task.id(), value));
         // It is set once, before the first task.
         let _ = self.handle.set(handle);
     }
@@ -59,6 +61,15 @@ impl Outlet {
     /// The id of the task, if it is the one that runs.
     pub(super) fn task_of(&self, number: u64) -> Option<TaskId> {
         self.current().as_ref().filter(|current| current.number == number).map(|current| current.id.clone())
+    }
+
+    /// The task leaves something for its next attempt.
+    fn checkpoint(&self, id: &TaskId, value: &RawValue) {
+        let mut current = self.current();
+        let Some(current) = current.as_mut().filter(|current| current.id == *id) else { return };
+        if let Some(failure) = self.say(kind::CHECKPOINT, current.number, 0, value.get().as_bytes()) {
+            current.spoilt.get_or_insert(failure);
+        }
     }
 
     /// The task has ended. What it said before goes out before that.

@@ -7,9 +7,8 @@
 //! Not here: how the bytes travel (`channel.rs`, `parcel.rs`).
 
 use super::parcel::PARCEL_BYTES;
-use millpond_tasks::{Call, ErrorCode, Level, Position, Request, Target, TaskFailure, TaskId};
+use millpond_tasks::{Call, ErrorCode, Here, Level, Position, Request, TaskFailure, TaskId};
 use serde_json::value::RawValue;
-use std::time::Duration;
 
 /// Kinds of messages in the channel.
 pub(super) mod kind {
@@ -31,50 +30,48 @@ pub(super) mod kind {
     pub(crate) const RESULT: u32 = 16;
     /// Its task has failed.
     pub(crate) const ERROR: u32 = 17;
+    /// What its task leaves for the next attempt.
+    pub(crate) const CHECKPOINT: u32 = 18;
 }
 
 /// A task on its way to a process.
 #[derive(Debug)]
 pub(super) struct Errand {
     pub(super) request: Request,
-    pub(super) attempt: u32,
+    pub(super) here: Here,
 }
 
 /// Appends what a process has to know of a call.
 pub(super) fn write_call(call: &Call, out: &mut Vec<u8>) {
     let id = call.task_id().to_string();
-    let fields = [call.handler(), &id, call.traceparent().unwrap_or_default(), call.args().get()];
+    let checkpoint = call.last_checkpoint();
+    let checkpoint = checkpoint.as_ref().map_or("", |value| value.get());
+    let fields = [call.handler(), &id, call.traceparent().unwrap_or_default(), checkpoint, call.args().get()];
     out.extend_from_slice(&call.attempt().to_le_bytes());
-    for field in &fields[..3] {
-        // A name has 64 bytes at most, an id 128, a trace context 55.
-        out.extend_from_slice(&(field.len() as u16).to_le_bytes());
+    for field in &fields[..4] {
+        // A name has 64 bytes at most, an id 128, a trace context 55, a checkpoint 16 MiB.
+        out.extend_from_slice(&(field.len() as u32).to_le_bytes());
     }
     fields.iter().for_each(|field| out.extend_from_slice(field.as_bytes()));
 }
 
 /// Reads what [`write_call`] wrote; none if it is not that.
 pub(super) fn read_errand(body: &[u8]) -> Option<Errand> {
-    let (head, mut rest) = body.split_at_checked(10)?;
-    let word = |at: usize| usize::from(u16::from_le_bytes([head[at], head[at + 1]]));
+    let (head, mut rest) = body.split_at_checked(20)?;
+    let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]) as usize;
     let mut text = |bytes: usize| {
         let (field, more) = rest.split_at_checked(bytes)?;
         rest = more;
         std::str::from_utf8(field).ok()
     };
-    let (handler, id, trace) = (text(word(4))?, text(word(6))?, text(word(8))?);
+    let (handler, id, trace, left) = (text(word(4))?, text(word(8))?, text(word(12))?, text(word(16))?);
+    let checkpoint = if left.is_empty() { None } else { Some(json(left.as_bytes())?.into()) };
     let request = Request {
         id: Some(TaskId::parse(id)?),
-        target: Target::Handler(handler.into()),
-        args: json(rest)?,
-        priority: Default::default(),
-        affinity: None,
-        timeout: None,
-        delay: Duration::ZERO,
-        retries: 0,
-        idempotency_key: None,
         traceparent: (!trace.is_empty()).then(|| trace.into()),
+        ..Request::for_handler(handler, json(rest)?)
     };
-    Some(Errand { request, attempt: u32::from_le_bytes(head[..4].try_into().ok()?) })
+    Some(Errand { request, here: Here { attempt: word(0) as u32, checkpoint } })
 }
 
 /// Bytes that have to be JSON.
@@ -196,13 +193,14 @@ mod tests {
     #[test]
     fn an_errand_that_was_cut_short_is_none() {
         let mut body = 2_u32.to_le_bytes().to_vec();
-        for bytes in [4_u16, 2, 0] {
+        for bytes in [4_u32, 2, 0, 3] {
             body.extend_from_slice(&bytes.to_le_bytes());
         }
-        body.extend_from_slice(b"echo17{\"n\": 1}");
+        body.extend_from_slice(b"echo17[7]{\"n\": 1}");
         let errand = read_errand(&body).unwrap();
-        assert_eq!((errand.attempt, errand.request.id), (2, Some(TaskId::Number(17))));
-        assert_eq!(errand.request.target, Target::Handler("echo".into()));
+        assert_eq!((errand.here.attempt, errand.request.id), (2, Some(TaskId::Number(17))));
+        assert_eq!(errand.here.checkpoint.unwrap().get(), "[7]");
+        assert_eq!(errand.request.target, millpond_tasks::Target::Handler("echo".into()));
         assert_eq!(errand.request.args.get(), "{\"n\": 1}");
         assert!((0..body.len()).all(|end| read_errand(&body[..end]).is_none()));
     }

@@ -120,6 +120,10 @@ fn start_service(spec: &Spec, outlet: &Arc<Outlet>) -> Result<Service, String> {
     settings.handlers.clear();
     settings.libraries.clear();
     settings.regions.clear();
+    settings.schedules.clear();
+    settings.handler_retries.clear();
+    settings.journal = None;
+    settings.dead_letters.enabled = Some(false);
     settings.opcodes.clear();
     let to_daemon = Arc::clone(outlet);
     let log = Log::new(move |level, line| to_daemon.log(level, line));
@@ -162,11 +166,11 @@ fn work(mut receiver: Receiver, outlet: &Outlet, handle: &ServiceHandle, is_over
 }
 
 fn run_errand(number: u64, errand: Errand, outlet: &Outlet, handle: &ServiceHandle) {
-    let Errand { request, attempt } = errand;
+    let Errand { request, here } = errand;
     let Some(id) = request.id.clone() else { return };
     outlet.begin(number, id);
     let how = Submit { reader: None, keep: false, door: DoorName::Library };
-    let running = AssertUnwindSafe(|| handle.run_here(request, attempt, how));
+    let running = AssertUnwindSafe(|| handle.run_here(request, here, how));
     let task = match catch_unwind(running) {
         Ok(Ok(accepted)) => accepted.task,
         Ok(Err(refused)) => return outlet.end(number, Err(&refused.failure)),

@@ -74,6 +74,7 @@ pub(super) fn check(loaded: &Loaded, builtin: &[&str], findings: &mut Vec<Findin
     name_or_directory(loaded, findings);
     handlers(loaded, builtin, findings);
     opcodes(loaded, builtin, findings);
+    schedules(loaded, builtin, findings);
 }
 
 /// Whether the setting on which another hangs is as it must be.
@@ -234,6 +235,22 @@ fn handlers(loaded: &Loaded, builtin: &[&str], findings: &mut Vec<Finding>) {
             let (low, high) = ((&*names[0], least, least_source), (&*names[1], most, most_source));
             findings.push(disagree(low, high, "at most", "at least"));
         }
+    }
+}
+
+fn schedules(loaded: &Loaded, builtin: &[&str], findings: &mut Vec<Finding>) {
+    for (name, schedule) in &loaded.schedules {
+        let (value, source) = schedule.get("handler");
+        let handler = plain(value);
+        if builtin.contains(&handler.as_str()) || loaded.handlers.contains_key(&handler) {
+            continue;
+        }
+        let known = builtin.iter().copied().chain(loaded.handlers.keys().map(String::as_str));
+        let advice = did_you_mean(&handler, known, &format!("add [handler.{handler}] to millpond.toml"));
+        let message =
+            format!("schedule.{name}.handler: expected a handler that exists, got {handler:?}; {advice}");
+        let source = if *source == Source::Default { &schedule.source } else { source };
+        findings.push(Finding::error(source.clone(), message));
     }
 }
 

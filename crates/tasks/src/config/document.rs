@@ -24,7 +24,7 @@ pub(super) struct Given {
     pub(super) source: Source,
 }
 
-/// A table `[handler.NAME]` or `[region.NAME]`.
+/// A table `[handler.NAME]`, `[region.NAME]` or `[schedule.NAME]`.
 #[derive(Debug)]
 pub(super) struct NamedTable {
     pub(super) name: String,
@@ -46,6 +46,7 @@ pub(super) struct Document {
     pub(super) values: Vec<Given>,
     pub(super) handlers: Vec<NamedTable>,
     pub(super) regions: Vec<NamedTable>,
+    pub(super) schedules: Vec<NamedTable>,
     pub(super) opcodes: Vec<OpcodeLine>,
     pub(super) findings: Vec<Finding>,
 }

@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Those settings of a handler that count for one in a library; the others are for programs.
-pub(super) const LIBRARY_COUNTS: &[&str] = &["library", "symbol", "timeout", "summary", "example"];
+pub(super) const LIBRARY_COUNTS: &[&str] =
+    &["library", "symbol", "timeout", "retry_backoff_min", "retry_backoff_max", "summary", "example"];
 
 /// One handler that is a function in a library.
 #[derive(Clone, Debug, PartialEq, Eq)]

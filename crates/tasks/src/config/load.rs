@@ -10,6 +10,7 @@ use super::check;
 use super::document::{Document, Given, NamedTable};
 use super::finding::{Finding, Place, Severity, Source};
 use super::named::{HANDLER_SETTINGS, REGION_SETTINGS};
+use super::schedule::SCHEDULE_SETTINGS;
 use super::table::{SETTINGS, Setting, VARIABLE_PREFIX as PREFIX};
 use super::value::{Raw, Value};
 use crate::nearest::{did_you_mean, nearest, shown};
@@ -47,15 +48,16 @@ pub struct Loaded {
     values: Vec<(Value, Source)>,
     pub(super) handlers: BTreeMap<String, LoadedTable>,
     pub(super) regions: BTreeMap<String, LoadedTable>,
+    pub(super) schedules: BTreeMap<String, LoadedTable>,
     pub(super) opcodes: BTreeMap<u32, (String, Source)>,
     findings: Vec<Finding>,
 }
 
-/// One `[handler.NAME]` or `[region.NAME]`.
+/// One `[handler.NAME]`, `[region.NAME]` or `[schedule.NAME]`.
 #[derive(Clone, Debug)]
 pub(super) struct LoadedTable {
     pub(super) source: Source,
-    /// [`HANDLER_SETTINGS`] or [`REGION_SETTINGS`].
+    /// [`HANDLER_SETTINGS`], [`REGION_SETTINGS`] or [`SCHEDULE_SETTINGS`].
     settings: &'static [Setting],
     /// Of all those, in their order.
     values: Vec<(Value, Source)>,
@@ -64,7 +66,8 @@ pub(super) struct LoadedTable {
 /// One line of `millpond config`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// The setting: `stealing.size`, `handler.NAME.timeout`, `region.NAME.bytes`, `opcodes.7`.
+    /// The setting: `stealing.size`, `handler.NAME.timeout`, `region.NAME.bytes`, `schedule.NAME.cron`,
+    /// `opcodes.7`.
     pub name: String,
     /// What it is.
     pub value: Value,
@@ -90,9 +93,10 @@ pub fn load(sources: &ConfigSources) -> Loaded {
     };
     let handlers = named(document.handlers, HANDLER_SETTINGS);
     let regions = named(document.regions, REGION_SETTINGS);
+    let schedules = named(document.schedules, SCHEDULE_SETTINGS);
     let opcodes =
         document.opcodes.into_iter().map(|line| (line.opcode, (line.handler, line.source))).collect();
-    let mut loaded = Loaded { values, handlers, regions, opcodes, findings: Vec::new() };
+    let mut loaded = Loaded { values, handlers, regions, schedules, opcodes, findings: Vec::new() };
     check::fit_defaults(&mut loaded);
     check::check(&loaded, sources.handlers, &mut findings);
     // Mistakes in the file come first, from its beginning to its end.
@@ -213,7 +217,8 @@ impl Loaded {
             .zip(&self.values)
             .map(|(setting, value)| row(setting.name.to_owned(), value))
             .collect();
-        for (kind, tables) in [("handler", &self.handlers), ("region", &self.regions)] {
+        let named = [("handler", &self.handlers), ("region", &self.regions), ("schedule", &self.schedules)];
+        for (kind, tables) in named {
             for (name, table) in tables {
                 for (setting, value) in table.settings.iter().zip(&table.values) {
                     rows.push(row(format!("{kind}.{name}.{}", setting.name), value));

@@ -81,6 +81,22 @@ pub const HANDLER_SETTINGS: &[Setting] = &[
         "After how many tasks a process is replaced by a fresh one.",
     )
     .or("none", "only when it must be"),
+    setting(
+        "retry_backoff_min",
+        Span(Duration::from_millis(1), DAY),
+        "auto",
+        "tasks",
+        "How long a task of this handler that failed waits before its first retry; then twice as long each time.",
+    )
+    .or("auto", "`retry.backoff_min`"),
+    setting(
+        "retry_backoff_max",
+        Span(Duration::from_millis(1), DAY),
+        "auto",
+        "tasks",
+        "How long such a task waits at most, after failures in a row.",
+    )
+    .or("auto", "`retry.backoff_max`"),
     setting("env", Pairs, "", "handlers", "Variables added to its environment."),
     setting("directory", Path, "none", "handlers", "Where it is started.").or("none", "where the daemon was"),
     setting("summary", Sentence, "none", "handlers", "What it does, for people who look for a handler.")

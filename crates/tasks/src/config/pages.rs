@@ -5,7 +5,8 @@
 
 use super::value::Value;
 use super::{
-    ConfigFile, ConfigSources, HANDLER_SETTINGS, REGION_SETTINGS, Row, SETTINGS, Setting, Source, load,
+    ConfigFile, ConfigSources, HANDLER_SETTINGS, REGION_SETTINGS, Row, SCHEDULE_SETTINGS, SETTINGS, Setting,
+    Source, load,
 };
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -32,7 +33,11 @@ fn rows(settings: &[Setting], with_flags: bool) -> String {
         String::from("| setting | may be | default | read by | what it does |\n|---|---|---|---|---|\n");
     for setting in settings {
         let default = setting.default_value().to_string();
-        let default = if setting.name == "command" { "this or `library`" } else { &format!("`{default}`") };
+        let default = match setting.name {
+            "command" => "this or `library`",
+            "cron" => "must be said",
+            _ => &format!("`{default}`"),
+        };
         let mut about = setting.about.to_owned();
         if let Some((word, meaning)) = setting.word {
             write!(about, " `{word}`: {meaning}.").unwrap();
@@ -56,6 +61,7 @@ fn page(old: &str) -> String {
         ("settings", rows(SETTINGS, true)),
         ("handler", rows(HANDLER_SETTINGS, false)),
         ("region", rows(REGION_SETTINGS, false)),
+        ("schedule", rows(SCHEDULE_SETTINGS, false)),
     ];
     for (name, table) in tables {
         let (begin, end) = (format!("<!-- table: {name} -->\n"), format!("<!-- end: {name} -->\n"));
@@ -103,6 +109,14 @@ fn example() -> String {
     text += "\n# Memory that tasks share, for `read_memory` and `write_memory`.\n#[region.orders]\n";
     for setting in REGION_SETTINGS {
         writeln!(text, "# {}\n#{} = {}", setting.about, setting.name, setting.default_value()).unwrap();
+    }
+    text += "\n# What the clock asks for.\n#[schedule.nightly]\n";
+    for setting in SCHEDULE_SETTINGS {
+        let value = match setting.name {
+            "cron" => Value::Text("0 3 * * *".to_owned()),
+            _ => setting.default_value(),
+        };
+        writeln!(text, "# {}\n#{} = {value}", setting.about, setting.name).unwrap();
     }
     text += "\n# Which handler a number calls, for those who ask by number.\n#[opcodes]\n#1 = \"http_get\"\n\
              #100 = \"thumbnail\"\n";
@@ -172,7 +186,8 @@ fn what_the_example_switches_off_works_when_switched_on() {
         .collect();
     let (rows, said) = effective("millpond.toml", &switched_on);
     assert_eq!(said, [""; 0]);
-    assert_eq!(rows.len(), SETTINGS.len() + HANDLER_SETTINGS.len() + REGION_SETTINGS.len() + 2);
+    let named = HANDLER_SETTINGS.len() + REGION_SETTINGS.len() + SCHEDULE_SETTINGS.len();
+    assert_eq!(rows.len(), SETTINGS.len() + named + 2);
 }
 
 #[test]

@@ -5,9 +5,11 @@
 //!
 //! Not here: what a value may be (`table.rs`, `named.rs`).
 
+use super::durable::{DeadSettings, JournalSettings};
 use super::isolation::IsolationSettings;
 use super::library::LibrarySettings;
 use super::memory_door::MemoryDoorSettings;
+use super::schedule::ScheduleSettings;
 use super::trace::TraceSettings;
 use super::web::WebSettings;
 use crate::request::Limits;
@@ -58,6 +60,14 @@ pub struct Settings {
     pub log_level: String,
     /// Command handlers by name.
     pub handlers: BTreeMap<String, HandlerSettings>,
+    /// Where accepted tasks are kept, if anywhere.
+    pub journal: Option<JournalSettings>,
+    /// Which tasks that failed for good are kept.
+    pub dead_letters: DeadSettings,
+    /// What is asked for by the clock, by name.
+    pub schedules: BTreeMap<String, ScheduleSettings>,
+    /// How long failed tasks wait, of those handlers that say so.
+    pub handler_retries: BTreeMap<String, RetrySettings>,
     /// Handlers in libraries by name. Whoever starts the service registers them.
     pub libraries: BTreeMap<String, LibrarySettings>,
     /// Memory regions by name.
@@ -131,6 +141,8 @@ pub struct ResultSettings {
     pub bytes_max: u64,
     /// The largest result of one task.
     pub result_bytes_max: usize,
+    /// The largest checkpoint of one task.
+    pub checkpoint_bytes_max: usize,
     /// How long one is kept, if not until there is no room.
     pub age_max: Option<Duration>,
     /// What a full store does.

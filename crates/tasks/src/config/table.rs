@@ -7,6 +7,7 @@
 //! Not here: the settings of single handlers and regions (`named.rs`), how a value is read (`value.rs`),
 //! relations between settings (`check.rs`).
 
+use super::durable::DURABLE_SETTINGS;
 use super::isolation::ISOLATION_SETTINGS;
 use super::memory_door::MEMORY_DOOR_SETTINGS;
 use super::trace::TRACE_SETTINGS;
@@ -116,8 +117,15 @@ fn strategies() -> Vec<&'static str> {
 /// without a section.
 pub const SETTINGS: &[Setting] = &ALL;
 
-const PARTS: [&[Setting]; 6] =
-    [WITHOUT_SECTION, ISOLATION_SETTINGS, GENERAL, MEMORY_DOOR_SETTINGS, WEB_SETTINGS, TRACE_SETTINGS];
+const PARTS: [&[Setting]; 7] = [
+    WITHOUT_SECTION,
+    ISOLATION_SETTINGS,
+    GENERAL,
+    DURABLE_SETTINGS,
+    MEMORY_DOOR_SETTINGS,
+    WEB_SETTINGS,
+    TRACE_SETTINGS,
+];
 
 const COUNT: usize = {
     let (mut count, mut part) = (0, 0);
@@ -433,7 +441,14 @@ const GENERAL: &[Setting] = &[
         Span(Duration::ZERO, YEAR),
         "30d",
         "requests",
-        "The longest delay a request may ask for.",
+        "The longest delay a request may ask for, and how far away its `run_at` may be.",
+    ),
+    setting(
+        "request.expires_max",
+        Span(Duration::from_millis(1), YEAR),
+        "30d",
+        "requests",
+        "The longest `expires_ms` a request may ask for.",
     ),
     setting(
         "request.retries_max",
@@ -484,6 +499,13 @@ const GENERAL: &[Setting] = &[
         "16 MiB",
         "results",
         "The largest result of one task.",
+    ),
+    setting(
+        "results.checkpoint_bytes_max",
+        Bytes(64, 16 << 20),
+        "64 KiB",
+        "results",
+        "The largest checkpoint that an attempt may leave for the next one.",
     ),
     setting(
         "results.age_max",

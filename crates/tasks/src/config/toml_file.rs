@@ -1,5 +1,5 @@
 //! `millpond.toml`: all settings by their names, `[handler.NAME]` for handlers, `[opcodes]` for their
-//! numbers, `[region.NAME]` for memory regions.
+//! numbers, `[region.NAME]` for memory regions, `[schedule.NAME]` for what the clock asks for.
 //!
 //! The parser of the crate `toml` goes on after a mistake in the syntax and says where every key and value
 //! stands. After such a mistake the rest of the line may look like something else than was meant, so nothing
@@ -10,6 +10,7 @@
 use super::document::{Document, Given, NamedTable};
 use super::finding::{Place, Places, Source};
 use super::named::{HANDLER_SETTINGS, NAME, REGION_SETTINGS};
+use super::schedule::SCHEDULE_SETTINGS;
 use super::table::{SETTINGS, Setting};
 use super::value::Raw;
 use crate::nearest::{did_you_mean, shown};
@@ -20,6 +21,7 @@ use toml::de::{DeTable, DeValue};
 
 const HANDLER: &str = "handler";
 const REGION: &str = "region";
+const SCHEDULE: &str = "schedule";
 const OPCODES: &str = "opcodes";
 
 pub(super) fn parse(document: &mut Document, file: &str, text: &str) {
@@ -41,13 +43,14 @@ pub(super) fn parse(document: &mut Document, file: &str, text: &str) {
     said.findings.retain(|finding| is_whole(&finding.source));
     said.values.retain(|given| is_whole(&given.source));
     said.opcodes.retain(|line| is_whole(&line.source));
-    for table in said.handlers.iter_mut().chain(&mut said.regions) {
+    for table in said.handlers.iter_mut().chain(&mut said.regions).chain(&mut said.schedules) {
         table.values.retain(|given| is_whole(&given.source));
     }
     document.findings.append(&mut said.findings);
     document.values = said.values;
     document.handlers = said.handlers;
     document.regions = said.regions;
+    document.schedules = said.schedules;
     document.opcodes = said.opcodes;
 }
 
@@ -66,10 +69,11 @@ impl Walk<'_> {
             match item.get_ref() {
                 DeValue::Table(entries) if name == HANDLER => self.handlers(entries),
                 DeValue::Table(entries) if name == REGION => self.regions(entries),
+                DeValue::Table(entries) if name == SCHEDULE => self.schedules(entries),
                 DeValue::Table(entries) if name == OPCODES => self.opcodes(entries),
                 DeValue::Table(entries) if is_section(name) => self.section(name, entries),
-                other if [HANDLER, REGION, OPCODES].contains(&name) || is_section(name) => {
-                    let suffix = if name == HANDLER || name == REGION { ".NAME" } else { "" };
+                other if [HANDLER, REGION, SCHEDULE, OPCODES].contains(&name) || is_section(name) => {
+                    let suffix = if [HANDLER, REGION, SCHEDULE].contains(&name) { ".NAME" } else { "" };
                     let message = format!(
                         "{name}: expected a table, got {}; write [{name}{suffix}] and its settings below it",
                         raw(other)
@@ -124,6 +128,19 @@ impl Walk<'_> {
         for (name, at, entries) in self.named(REGION, table) {
             let table = self.named_table(REGION, name, at, entries, REGION_SETTINGS);
             self.document.regions.push(table);
+        }
+    }
+
+    fn schedules(&mut self, table: &Table) {
+        for (name, at, entries) in self.named(SCHEDULE, table) {
+            if !entries.contains_key("cron") {
+                let message = format!(
+                    "schedule.{name}: expected a cron expression, got none; add cron = \"*/5 * * * *\""
+                );
+                self.error_at(at, message);
+            }
+            let table = self.named_table(SCHEDULE, name, at, entries, SCHEDULE_SETTINGS);
+            self.document.schedules.push(table);
         }
     }
 
@@ -188,8 +205,10 @@ impl Walk<'_> {
 
     fn unknown(&mut self, name: &str, at: usize, settings: &'static [Setting], within: &str) {
         let names = settings.iter().map(|setting| setting.name);
-        let sections =
-            SETTINGS.iter().filter_map(|setting| section_of(setting.name)).chain([HANDLER, REGION, OPCODES]);
+        let sections = SETTINGS
+            .iter()
+            .filter_map(|setting| section_of(setting.name))
+            .chain([HANDLER, REGION, SCHEDULE, OPCODES]);
         let sections = sections.filter(|_| within.is_empty());
         let otherwise = "docs/configuration.md lists all settings";
         let advice = did_you_mean(name, names.chain(sections), otherwise);

@@ -6,6 +6,7 @@
 //! Not here: what the parts are given (`settings.rs`).
 
 use super::check;
+use super::durable::DeadSettings;
 use super::finding::Finding;
 use super::isolation::IsolationSettings;
 use super::load::{Loaded, LoadedTable};
@@ -56,6 +57,7 @@ defaults_of_the_table! {
     ResultSettings = results;
     StreamSettings = stream;
     TraceSettings = trace;
+    DeadSettings = dead_letters;
     BuiltinSettings = builtin;
 }
 
@@ -91,6 +93,10 @@ impl Loaded {
             builtin: self.builtin(),
             log_level: self.name("log.level").to_owned(),
             handlers: programs.map(|(name, table)| (name.clone(), table.handler())).collect(),
+            journal: self.journal(),
+            dead_letters: self.dead_letters(),
+            schedules: self.schedules(),
+            handler_retries: self.handler_retries(),
             libraries: self.handlers.iter().filter_map(library).collect(),
             regions: self.regions.iter().map(|(name, table)| (name.clone(), table.region())).collect(),
             opcodes: self.opcodes.iter().map(|(opcode, (handler, _))| (*opcode, handler.clone())).collect(),
@@ -135,6 +141,7 @@ impl Loaded {
             max: self.count("results.max"),
             bytes_max: self.count("results.bytes_max") as u64,
             result_bytes_max: self.count("results.result_bytes_max"),
+            checkpoint_bytes_max: self.count("results.checkpoint_bytes_max"),
             age_max: span(self.value("results.age_max")),
             full: match self.name("results.full") {
                 "block" => ResultsFull::Block,
@@ -205,6 +212,7 @@ impl Loaded {
             args_bytes_max: self.count("request.args_bytes_max") as u64,
             timeout_ms_max: milliseconds("request.timeout_max"),
             delay_ms_max: milliseconds("request.delay_max"),
+            expires_ms_max: milliseconds("request.expires_max"),
             retries_max: self.count("request.retries_max") as u64,
             batch_lines_max: self.count("request.batch_lines_max") as u64,
         }
@@ -376,14 +384,16 @@ pub(super) fn is_on(value: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ConfigFile, HANDLER_SETTINGS, Kind, REGION_SETTINGS, SETTINGS, Setting};
+    use super::super::{
+        ConfigFile, HANDLER_SETTINGS, Kind, REGION_SETTINGS, SCHEDULE_SETTINGS, SETTINGS, Setting,
+    };
     use super::*;
     use millpond::{Pool, StartError};
 
     /// Settings from a file without a mistake.
     fn of_file(toml: &str) -> Settings {
         let file = Some(ConfigFile { name: "millpond.toml", bytes: toml.as_bytes() });
-        let loaded = load(&ConfigSources { file, ..ConfigSources::default() });
+        let loaded = load(&ConfigSources { file, handlers: &["echo", "sleep"], ..ConfigSources::default() });
         loaded.settings().unwrap_or_else(|findings| panic!("{toml}: {findings:?}"))
     }
 
@@ -410,6 +420,7 @@ mod tests {
             Kind::Count(8.., _) => "9",
             Kind::Count(..) => "7",
             Kind::Fraction(..) => "0.9",
+            Kind::Bytes(least, _) if least > 2 << 20 => "\"9 MiB\"",
             Kind::Bytes(least, _) if least > 128 << 10 || setting.name == "mailbox.bytes_max" => "\"2 MiB\"",
             Kind::Bytes(..) => "\"128 KiB\"",
             Kind::Span(..) => "\"7ms\"",
@@ -427,6 +438,8 @@ mod tests {
             Kind::Pairs => "{ A = \"b\" }",
             Kind::Sentence => "\"Does it.\"",
             Kind::JsonObject => "'{\"n\": 1}'",
+            Kind::Cron => "\"0 3 * * *\"",
+            Kind::Zone => "\"GMT\"",
         }
     }
 
@@ -442,6 +455,10 @@ mod tests {
                     "scaling.enabled = true\nscaling.predict_horizon = '1s'\n".to_owned()
                 }
                 (_, Some((other, "true"))) => format!("{other} = true\n"),
+                (name, only) if name.starts_with("journal.") && name != "journal.dir" => {
+                    let only = only.map(|(other, value)| format!("{other} = {value:?}\n"));
+                    format!("journal.dir = '/j'\n{}", only.unwrap_or_default())
+                }
                 (_, Some((other, value))) => format!("{other} = {value:?}\n"),
                 _ => String::new(),
             };
@@ -461,6 +478,17 @@ mod tests {
                 "{:?}",
                 of_file(&format!("[handler.a]\n{rest}{} = {}", setting.name, another(setting)))
             );
+            assert_ne!(before, after, "{} changes nothing", setting.name);
+        }
+        for setting in SCHEDULE_SETTINGS {
+            let rest = if setting.name == "cron" { "" } else { "cron = '@daily'\n" };
+            let before = format!("{:?}", of_file("[schedule.a]\ncron = '@daily'\n").schedules);
+            let said = match setting.name {
+                "handler" => "\"sleep\"",
+                _ => another(setting),
+            };
+            let file = format!("[schedule.a]\n{rest}{} = {said}", setting.name);
+            let after = format!("{:?}", of_file(&file).schedules);
             assert_ne!(before, after, "{} changes nothing", setting.name);
         }
         for setting in REGION_SETTINGS {

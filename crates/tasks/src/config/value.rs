@@ -6,6 +6,7 @@
 //!
 //! Not here: which settings there are (`table.rs`), sizes and durations (`units.rs`).
 
+use super::schedule::{read_cron, read_zone};
 use super::table::Setting;
 use super::units::{DURATION_FORMS, SIZE_FORMS, print_bytes, print_duration, read_bytes, read_duration};
 use crate::nearest::{did_you_mean, shown};
@@ -55,6 +56,10 @@ pub enum Kind {
     Sentence,
     /// A JSON object, as a text.
     JsonObject,
+    /// When something is due, as cron writes it.
+    Cron,
+    /// The name of a time zone.
+    Zone,
 }
 
 impl fmt::Display for Kind {
@@ -81,6 +86,8 @@ impl fmt::Display for Kind {
             Self::Pairs => f.write_str("a table of texts"),
             Self::Sentence => write!(f, "a line of 1 to {SENTENCE_CHARACTERS_MAX} characters"),
             Self::JsonObject => f.write_str("a JSON object in a text"),
+            Self::Cron => f.write_str("a cron expression"),
+            Self::Zone => f.write_str("the name of a time zone"),
         }
     }
 }
@@ -215,6 +222,8 @@ impl Setting {
         match self.kind {
             Kind::Paths | Kind::Hosts | Kind::Command => Value::List(Vec::new()),
             Kind::Pairs => Value::Pairs(Vec::new()),
+            // It must be said, and the file is refused if it is not.
+            Kind::Cron => Value::Text(String::new()),
             _ => self.read(&Raw::Untyped(self.default)).expect("the table's defaults can be read"),
         }
     }
@@ -305,6 +314,12 @@ impl Kind {
             (Self::JsonObject, Untyped(text) | Text(text)) => {
                 is_json_object(text).then(|| Value::Text((*text).to_owned()))
             }
+            (Self::Cron, Untyped(text) | Text(text)) => {
+                read_cron(text).is_some().then(|| Value::Text((*text).to_owned()))
+            }
+            (Self::Zone, Untyped(text) | Text(text)) => {
+                read_zone(text).is_some().then(|| Value::Text((*text).to_owned()))
+            }
             (Self::Pairs, Table(pairs)) => return read_pairs(pairs).map(Value::Pairs),
             _ => None,
         };
@@ -356,6 +371,8 @@ impl Kind {
             (Self::Hosts, Raw::Untyped(_) | Raw::Text(_)) => {
                 Some("write each like example.org, *.example.org, example.org:8080 or [::1]:80".to_owned())
             }
+            (Self::Cron, _) => Some("write it like \"*/5 * * * *\" or \"0 3 * * MON-FRI\"".to_owned()),
+            (Self::Zone, _) => Some("write it like Europe/Berlin; this machine must know it".to_owned()),
             (Self::JsonObject, _) => Some("write it like '{\"text\": \"hi\"}'".to_owned()),
             (Self::Command, Raw::Text(_)) => Some("write it like [\"python3\", \"handler.py\"]".to_owned()),
             _ => None,

@@ -18,7 +18,7 @@ use std::fmt;
 use std::str;
 
 /// The fields a request may have, in the order in which it is printed.
-pub(super) const NAMES: [&str; 11] = [
+pub(super) const NAMES: [&str; 14] = [
     "task_id",
     "opcode",
     "handler",
@@ -27,8 +27,11 @@ pub(super) const NAMES: [&str; 11] = [
     "affinity",
     "timeout_ms",
     "delay_ms",
+    "run_at",
+    "expires_ms",
     "retries",
     "idempotency_key",
+    "unique_key",
     "traceparent",
 ];
 
@@ -43,8 +46,11 @@ pub(super) enum Field {
     Affinity,
     TimeoutMs,
     DelayMs,
+    RunAt,
+    ExpiresMs,
     Retries,
     IdempotencyKey,
+    UniqueKey,
     Traceparent,
 }
 

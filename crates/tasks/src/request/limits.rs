@@ -25,8 +25,10 @@ pub struct Limits {
     pub args_bytes_max: u64,
     /// The longest `timeout_ms`: 1 ms to a year.
     pub timeout_ms_max: u64,
-    /// The longest `delay_ms`: 0 to a year.
+    /// The longest `delay_ms`, and how far away `run_at` may be: 0 to a year.
     pub delay_ms_max: u64,
+    /// The longest `expires_ms`: 1 ms to a year.
+    pub expires_ms_max: u64,
     /// The most `retries`: 0 to 1000.
     pub retries_max: u64,
     /// The lines that ask for something in one stream: 1 or more.
@@ -42,6 +44,7 @@ impl Default for Limits {
             args_bytes_max: MIB,
             timeout_ms_max: DAY_MS,
             delay_ms_max: 30 * DAY_MS,
+            expires_ms_max: 30 * DAY_MS,
             retries_max: 100,
             batch_lines_max: 1_000_000,
         }
@@ -60,6 +63,7 @@ impl Limits {
             ("args_bytes_max", self.args_bytes_max, 2, 64 * MIB),
             ("timeout_ms_max", self.timeout_ms_max, 1, year),
             ("delay_ms_max", self.delay_ms_max, 0, year),
+            ("expires_ms_max", self.expires_ms_max, 1, year),
             ("retries_max", self.retries_max, 0, 1000),
             ("batch_lines_max", self.batch_lines_max, 1, u64::MAX),
         ];

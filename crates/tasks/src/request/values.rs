@@ -8,11 +8,15 @@
 
 use super::problem::Problem;
 use super::task_id::{TASK_ID_BYTES_MAX, TaskId, is_label};
+use jiff::Timestamp;
 use millpond::Priority;
 
 const SHOWN_CHARACTERS_MAX: usize = 40;
 /// The most bytes a handler's name may have.
 pub(super) const HANDLER_BYTES_MAX: usize = 64;
+
+/// The last moment of the year 9999, beyond which RFC 3339 has no dates.
+const MOMENT_MS_MAX: u64 = 253_402_300_799_999;
 
 /// The text of one JSON value whose syntax is known to be right, and where it begins in the request.
 #[derive(Clone, Copy)]
@@ -103,6 +107,17 @@ impl Value<'_> {
         }
     }
 
+    /// A moment: Unix time in milliseconds, or a text as RFC 3339 has it. In milliseconds of Unix time.
+    pub(super) fn moment(&self) -> Result<u64, Problem> {
+        let written = || {
+            let moment: Timestamp = self.string()?.parse().ok()?;
+            u64::try_from(moment.as_millisecond()).ok()
+        };
+        let moment = self.json.parse().ok().or_else(written);
+        let expected = "a moment like \"2030-01-31T12:00:00Z\", or Unix time in milliseconds";
+        moment.filter(|at| *at <= MOMENT_MS_MAX).ok_or_else(|| self.unexpected(expected))
+    }
+
     /// A W3C trace context: version, trace, parent and flags in lower-case hexadecimal, ids not all zero.
     pub(super) fn traceparent(&self) -> Result<Box<str>, Problem> {
         let text = self.string().filter(|text| is_traceparent(text));
@@ -156,6 +171,19 @@ mod tests {
         }
         for json in ["256", "-1", "1.5", "true", "\"0\"", "\"High\"", "{}"] {
             assert_eq!(priority(json), None, "{json}");
+        }
+    }
+
+    #[test]
+    fn a_moment_is_a_date_with_its_zone_or_milliseconds() {
+        let moment = |json| Value { json, offset: 0 }.moment().ok();
+        assert_eq!(moment("1767225600000"), Some(1_767_225_600_000));
+        assert_eq!(moment("\"2026-01-01T00:00:00Z\""), Some(1_767_225_600_000));
+        assert_eq!(moment("\"2026-01-01T02:00:00.250+02:00\""), Some(1_767_225_600_250));
+        for json in
+            ["\"2026-01-01\"", "\"tomorrow\"", "-1", "1.5", "253402300800000", "\"1767225600000\"", "{}"]
+        {
+            assert_eq!(moment(json), None, "{json}");
         }
     }
 

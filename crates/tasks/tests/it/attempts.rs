@@ -7,7 +7,7 @@
 use crate::toys::{Mill, NEVER, SOON, ended, failed, failure, is_at, json, small, until};
 use millpond_tasks::error::TABLE;
 use millpond_tasks::{
-    Call, ErrorCode, Handler, Limits, Request, ServiceConfig, StopCause, Stopped, Submit, function,
+    Call, ErrorCode, Handler, Here, Limits, Request, ServiceConfig, StopCause, Stopped, Submit, function,
 };
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
@@ -474,7 +474,8 @@ fn an_attempt_may_run_on_the_thread_that_asks() {
     });
     let run = |text: &str, attempt| {
         let request = Request::parse(text.as_bytes(), &Limits::default()).unwrap();
-        mill.handle.run_here(request, attempt, Submit::default())
+        let here = Here { attempt, checkpoint: None };
+        mill.handle.run_here(request, here, Submit::default())
     };
     // It would wait for ever for a worker, and for an hour for its time.
     let plugs = mill.plug();

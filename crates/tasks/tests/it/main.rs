@@ -6,8 +6,10 @@
 
 mod attempts;
 mod builtins;
+mod checkpoints;
 mod command;
 mod core_stress;
+mod dead_letters;
 mod errors;
 mod events;
 mod figures;
@@ -21,12 +23,15 @@ mod requests;
 mod requests_refused;
 mod results;
 mod retry;
+mod schedules;
 mod service;
 mod setup;
 mod shutdown;
 mod status;
 mod streams;
 mod symbols;
+mod timing;
 mod toys;
 mod tracing;
+mod uniques;
 mod why;

@@ -62,7 +62,9 @@ fn an_id_keeps_its_kind_and_its_digits() {
 #[test]
 fn null_is_the_same_as_leaving_a_field_out() {
     let names = ["task_id", "opcode", "args", "priority", "affinity", "timeout_ms", "delay_ms", "retries"];
-    for name in names.into_iter().chain(["idempotency_key", "traceparent"]) {
+    for name in
+        names.into_iter().chain(["run_at", "expires_ms", "idempotency_key", "unique_key", "traceparent"])
+    {
         assert_eq!(with(&format!("\"{name}\": null")).to_json(), r#"{"handler":"echo"}"#, "{name}");
     }
 }
@@ -80,10 +82,13 @@ fn arguments_stay_as_written_but_on_one_line() {
 fn what_is_printed_reads_back_as_the_same() {
     let whole = concat!(
         r#"{"task_id":"a \"b\"","handler":"h.t-t_p0","args":{"x": [1,2]},"priority":"high","affinity":"k","#,
-        r#""timeout_ms":1,"delay_ms":2,"retries":3,"idempotency_key":"i","#,
+        r#""timeout_ms":1,"delay_ms":2,"expires_ms":4,"retries":3,"idempotency_key":"i","unique_key":"u","#,
         r#""traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}"#
     );
     assert_eq!(parse(whole).to_json(), whole);
+    let planned = r#"{"handler":"echo","run_at":1767225600000}"#;
+    assert_eq!(parse(planned).to_json(), planned);
+    assert_eq!(parse(r#"{"handler":"echo","run_at":"2026-01-01T00:00:00Z"}"#).to_json(), planned);
     assert_eq!(parse(" {\"priority\":\"normal\",\n\"opcode\" : 7} \r\n").to_json(), r#"{"opcode":7}"#);
 }
 

@@ -134,8 +134,8 @@ fn a_name_that_is_unknown_or_comes_twice_is_refused() {
         ),
         (r#"{}"#, r#"expected either opcode or handler, got neither (line 1, column 1)"#),
     ]);
-    let known = "task_id, opcode, handler, args, priority, affinity, timeout_ms, delay_ms, retries, idempotency_key, \
-                 traceparent";
+    let known = "task_id, opcode, handler, args, priority, affinity, timeout_ms, delay_ms, run_at, expires_ms, \
+                 retries, idempotency_key, unique_key, traceparent";
     let long = "a very long name that nobody could ever mean";
     let cut = "a very long name that nobody could ever …";
     for (name, shown) in [("colour", "colour"), (long, cut)] {

@@ -1,6 +1,7 @@
-//! What a line from a process means: a partial result, progress, a line of its log, or its answer.
+//! What a line from a process means: a partial result, progress, a checkpoint, a line of its log, or its
+//! answer.
 //!
-//! A line is a JSON object with exactly one of the five names, and with `task_id` if the program likes to
+//! A line is a JSON object with exactly one of the six names, and with `task_id` if the program likes to
 //! repeat it. Everything else is refused, with what was expected and what came: a program that says something
 //! else has lost its place, and nobody knows which task its next words would belong to.
 //!
@@ -19,7 +20,7 @@ use std::fmt;
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
 /// How far above 1 progress may be, because sums of fractions are.
 const PROGRESS_SLACK: f64 = 1e-9;
-const NAMES: [&str; 6] = ["partial", "progress", "log", "result", "error", "task_id"];
+const NAMES: [&str; 7] = ["partial", "progress", "checkpoint", "log", "result", "error", "task_id"];
 /// The codes that a program may give its errors. All others are about millpond, and it knows better.
 const CODES_ALLOWED: [ErrorCode; 6] = [
     ErrorCode::HandlerError,
@@ -35,6 +36,7 @@ const CODES_ALLOWED: [ErrorCode; 6] = [
 pub(super) enum Answer<'line> {
     Partial(&'line RawValue),
     Progress(f64),
+    Checkpoint(&'line RawValue),
     Log(Cow<'line, str>),
     Result(&'line RawValue),
     Error(TaskFailure),
@@ -61,6 +63,7 @@ pub(super) fn parse<'line>(line: &'line [u8], task: &TaskId) -> Result<Answer<'l
     match name {
         "partial" => Ok(Answer::Partial(value)),
         "result" => Ok(Answer::Result(value)),
+        "checkpoint" => Ok(Answer::Checkpoint(value)),
         "progress" => match serde_json::from_str::<f64>(value.get()) {
             Ok(fraction) if (0.0..=1.0 + PROGRESS_SLACK).contains(&fraction) => {
                 Ok(Answer::Progress(fraction.min(1.0)))
@@ -74,7 +77,7 @@ pub(super) fn parse<'line>(line: &'line [u8], task: &TaskId) -> Result<Answer<'l
     }
 }
 
-const ONE_OF: &str = "one of \"partial\", \"progress\", \"log\", \"result\" and \"error\"";
+const ONE_OF: &str = "one of \"partial\", \"progress\", \"checkpoint\", \"log\", \"result\" and \"error\"";
 
 fn refusal(expected: &str, came: &str) -> String {
     format!("expected {expected}, got {}", shown(came))
@@ -190,6 +193,7 @@ mod tests {
         parse(line.as_bytes(), &TaskId::Number(17)).map(|answer| match answer {
             Answer::Partial(value) => format!("partial {value}"),
             Answer::Progress(fraction) => format!("progress {fraction}"),
+            Answer::Checkpoint(value) => format!("checkpoint {value}"),
             Answer::Log(text) => format!("log {text}"),
             Answer::Result(value) => format!("result {value}"),
             Answer::Error(failure) => failure.to_string(),
@@ -202,6 +206,7 @@ mod tests {
         assert_eq!(said(r#"{"partial": [1, 1.50]}"#), "partial [1, 1.50]");
         assert_eq!(said(r#" {"progress": 0.4, "task_id": 17} "#), "progress 0.4");
         assert_eq!(said("{\"progress\": 1}\r"), "progress 1");
+        assert_eq!(said(r#"{"checkpoint": {"at": 7}}"#), r#"checkpoint {"at": 7}"#);
         assert_eq!(said(r#"{"progress": 1.0000000000000002}"#), "progress 1");
         assert_eq!(said(r#"{"log": "a \"b\" \u00fc"}"#), "log a \"b\" ü");
         assert_eq!(said(r#"{"result": null}"#), "result null");
@@ -239,7 +244,8 @@ mod tests {
         assert_eq!(refused(r#"{"result": 1} x"#), {
             r#"expected a JSON object on one line, got "{\"result\": 1} x""#
         });
-        let one_of = r#"expected one of "partial", "progress", "log", "result" and "error", got "#;
+        let one_of =
+            r#"expected one of "partial", "progress", "checkpoint", "log", "result" and "error", got "#;
         assert_eq!(refused("{}"), format!("{one_of}\"{{}}\""));
         assert_eq!(refused(r#"{"task_id": 17}"#), format!("{one_of}{:?}", r#"{"task_id": 17}"#));
         assert_eq!(refused(r#"{"reslut": 1}"#), format!(r#"{one_of}"reslut"; did you mean "result"?"#));
@@ -272,13 +278,14 @@ mod tests {
         assert!(parse(br#"{"task_id": "a", "result": 1}"#, &named).is_err());
     }
 
-    /// Answers with a few bytes exchanged: none may panic, and whatever is taken has one of the five names in
+    /// Answers with a few bytes exchanged: none may panic, and whatever is taken has one of the six names in
     /// it.
     #[test]
     fn no_line_is_too_strange() {
-        const GOOD: [&str; 5] = [
+        const GOOD: [&str; 6] = [
             r#"{"partial": [1, {"a": null}], "task_id": 17}"#,
             r#"{"progress": 0.25}"#,
+            r#"{"checkpoint": [7]}"#,
             r#"{"log": "a \u00fc b", "task_id": 17}"#,
             r#"{"result": "x"}"#,
             r#"{"error": {"code": -108, "message": "m"}}"#,
@@ -300,7 +307,7 @@ mod tests {
             let text = String::from_utf8_lossy(&line);
             if parse(&line, &TaskId::Number(17)).is_ok() {
                 taken += 1;
-                assert!(text.contains('\\') || NAMES[..5].iter().any(|name| text.contains(name)), "{text:?}");
+                assert!(text.contains('\\') || NAMES[..6].iter().any(|name| text.contains(name)), "{text:?}");
             }
         }
         assert!((1..100_000).contains(&taken), "{taken} were taken, seed {seed}");

@@ -161,6 +161,13 @@ fn act(process: &mut Process, call: &Call, world: &Surroundings<'_>) -> Option<T
                     return Some(Turn::Fault(Fault::PartialTooLarge(failure.message)));
                 }
             },
+            Answer::Checkpoint(value) => match call.checkpoint(value.to_owned()) {
+                Ok(()) => continue,
+                Err(Stopped::Over) => return Some(Turn::Stopped),
+                Err(Stopped::TooLarge(failure)) => {
+                    return Some(Turn::Fault(Fault::PartialTooLarge(failure.message)));
+                }
+            },
             Answer::Progress(fraction) => {
                 call.progress(fraction);
                 continue;
@@ -211,6 +218,7 @@ fn hear(process: &mut Process, call: &Call, world: &Surroundings<'_>) -> bool {
 
 fn task_line(call: &Call, until: Option<Instant>) -> Vec<u8> {
     let until = [until, call.deadline()].into_iter().flatten().min();
+    let checkpoint = call.last_checkpoint();
     let line = TaskLine {
         task_id: call.task_id(),
         handler: call.handler(),
@@ -218,6 +226,7 @@ fn task_line(call: &Call, until: Option<Instant>) -> Vec<u8> {
         args: call.args(),
         timeout: until.map(|until| until.saturating_duration_since(Instant::now())),
         traceparent: call.traceparent(),
+        checkpoint: checkpoint.as_deref(),
     };
     line.to_bytes()
 }
