@@ -1,4 +1,4 @@
-// Finds a Rust compiler that can build the WebAssembly modules, and a linker for them; or says what is missing.
+// Finds a Rust compiler that can build the WebAssembly modules, a linker and an optimiser; or says what is missing.
 //
 // Shared memory needs a standard library built with atomics, which no toolchain ships. So the compiler must come with
 // the sources of its library (rust-src), and is allowed what is unstable by RUSTC_BOOTSTRAP. Debian's packages for
@@ -10,10 +10,10 @@ import { existsSync, readdirSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { delimiter, join } from 'node:path'
 
-const howTo = `build-wasm: no Rust compiler with the sources of its library was found, or no linker for WebAssembly
-  on Debian:   apt-get install rustc-web cargo-web rust-web-src, and lld 16 or later or rustup's rust-lld
-  elsewhere:   rustup toolchain install stable --component rust-src
-  by hand:     MILLPOND_WASM_RUSTC=..., MILLPOND_WASM_CARGO=... and MILLPOND_WASM_LD=... name the three programs`
+const howTo = `build-wasm: a Rust compiler with its library's sources, a linker for WebAssembly or wasm-opt is missing
+  on Debian:   apt-get install rustc-web cargo-web rust-web-src binaryen, and lld 16 or later or rustup's rust-lld
+  elsewhere:   rustup toolchain install stable --component rust-src, and binaryen
+  by hand:     MILLPOND_WASM_RUSTC, MILLPOND_WASM_CARGO, MILLPOND_WASM_LD and MILLPOND_WASM_OPT name the four programs`
 
 function answer(program, ...parameters) {
   const result = spawnSync(program, parameters, { encoding: 'utf8' })
@@ -63,13 +63,15 @@ function linkerVersion(linker) {
   return /LLD [\d.]+/.exec(answer(linker, ...parameters) ?? '')?.[0]
 }
 
-/** A compiler, the one called `preferred` if it is there, with a linker; or what is missing. */
+/** A compiler, the one called `preferred` if it is there, with its helpers; or what is missing. */
 export function findToolchain(preferred) {
   const found = compilers().map(described).filter(Boolean)
   const compiler = found.find((one) => one.compiler === preferred) ?? found[0]
   const linker = compiler && linkers(compiler)[0]
   const version = linker && linkerVersion(linker)
-  if (!version) return { missing: howTo }
+  const optimiser = process.env.MILLPOND_WASM_OPT ?? 'wasm-opt'
+  const optimiserVersion = /^wasm-opt version \d+/.exec(answer(optimiser, '--version') ?? '')?.[0]
+  if (!version || !optimiserVersion) return { missing: howTo }
   const cargoHome = process.env.CARGO_HOME ?? join(homedir(), '.cargo')
-  return { toolchain: { ...compiler, linker, linkerVersion: version, cargoHome } }
+  return { toolchain: { ...compiler, linker, linkerVersion: version, optimiser, optimiserVersion, cargoHome } }
 }

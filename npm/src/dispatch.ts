@@ -126,12 +126,13 @@ export class Dispatch {
     }
     // As many as wait now: one that is rejected may be submitted again at once, and for ever.
     for (let left = this.sharedCount(); left > 0 && this.mayGrow(); left--) {
+      const task = this.popShared();
+      if (task === undefined) return;
+      if (!task.live) continue;
       try {
-        this.feed(this.host.createWorker());
+        this.host.createWorker().give(task);
       } catch (error) {
         // Nobody called who could be told; the task that needs the worker is.
-        const task = this.popShared();
-        if (task === undefined) return;
         task.end('failed', REJECTED, error);
       }
     }

@@ -11,6 +11,7 @@ mod bindings;
 mod browser;
 mod cargo_steps;
 mod examples;
+mod npm;
 mod scrape;
 mod setup;
 
@@ -61,6 +62,8 @@ enum Step {
     Lua,
     /// The Python binding in CPython, as a wheel
     Python,
+    /// The npm package: types, tests in Node and in a real browser, the tarball in an empty project
+    Npm,
     /// The dashboard in a real browser
     Browser,
     /// schemathesis asks what the OpenAPI document allows, and more
@@ -132,6 +135,7 @@ fn run_step(root: &Path, step: Step, quick: bool) -> Result<Verdict, String> {
         Step::Dist => dist_step(root),
         Step::Lua => bindings::lua(root),
         Step::Python => bindings::python(root),
+        Step::Npm => npm::run(root),
         Step::Browser => browser::page(root),
         Step::OpenApi => browser::open_api(root),
         Step::Scrape => scrape::run(root),
@@ -160,6 +164,7 @@ impl Step {
                 | Step::Dist
                 | Step::Lua
                 | Step::Python
+                | Step::Npm
                 | Step::Browser
                 | Step::OpenApi
                 | Step::Scrape

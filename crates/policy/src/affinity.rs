@@ -23,8 +23,7 @@ pub use ring::HashRing;
 pub use sticky::{Sticky, StickyCounts};
 
 use crate::BadSetting;
-use crate::setting::unknown_name;
-use alloc::format;
+use crate::setting::{Complaint, unknown_name};
 use core::time::Duration;
 
 /// How owners are found.
@@ -94,6 +93,10 @@ impl Default for AffinitySettings {
 impl AffinitySettings {
     /// Whether they can work.
     pub fn check(&self) -> Result<(), BadSetting> {
+        self.checked()
+    }
+
+    fn checked<E: Complaint>(&self) -> Result<(), E> {
         within("affinity.virtual_nodes", 1, 10_000, self.virtual_nodes as usize)?;
         within("affinity.probes", 1, ring::PROBES_MAX, self.probes as usize)?;
         within("affinity.sticky_keys_max", 1, sticky::KEYS_MAX, self.sticky_keys_max)?;
@@ -101,16 +104,16 @@ impl AffinitySettings {
     }
 }
 
-fn within(setting: &'static str, least: usize, most: usize, got: usize) -> Result<(), BadSetting> {
+fn within<E: Complaint>(setting: &'static str, least: usize, most: usize, got: usize) -> Result<(), E> {
     if (least..=most).contains(&got) {
         return Ok(());
     }
-    Err(BadSetting { setting, expected: format!("{least} to {most}"), got: format!("{got}") })
+    Err(E::about(setting, format_args!("{least} to {most}"), format_args!("{got}")))
 }
 
-fn more_than_none(setting: &'static str, got: Duration) -> Result<(), BadSetting> {
+fn more_than_none<E: Complaint>(setting: &'static str, got: Duration) -> Result<(), E> {
     if got.is_zero() {
-        return Err(BadSetting { setting, expected: "none, or more than 0 s".into(), got: "0 s".into() });
+        return Err(E::about(setting, format_args!("none, or more than 0 s"), format_args!("0 s")));
     }
     Ok(())
 }
@@ -127,10 +130,19 @@ pub enum Affinity {
 impl Affinity {
     /// Owners by the method of the settings, and no workers yet.
     pub fn new(settings: &AffinitySettings) -> Result<Self, BadSetting> {
-        settings.check()?;
+        Self::checked(settings)
+    }
+
+    /// The same without words, for programs that have their own and must be small; none if the settings cannot work.
+    pub fn new_silently(settings: &AffinitySettings) -> Option<Self> {
+        Self::checked::<()>(settings).ok()
+    }
+
+    fn checked<E: Complaint>(settings: &AffinitySettings) -> Result<Self, E> {
+        settings.checked()?;
         Ok(match settings.method {
             Method::Rendezvous => Self::Rendezvous(Rendezvous::new()),
-            Method::Ring => Self::Ring(HashRing::new(settings.virtual_nodes, settings.probes)?),
+            Method::Ring => Self::Ring(HashRing::checked(settings.virtual_nodes, settings.probes)?),
         })
     }
 

@@ -16,21 +16,26 @@ const STEP_BITS: u32 = STEPS.trailing_zeros();
 /// 1, in the fractions used here.
 const ONE: u64 = 1 << 32;
 
-/// 2^(−step/64), of [`ONE`].
-const FADED: [u64; STEPS + 1] = {
+/// 2^(−step/64), of [`ONE`], less one of it so that 32 bits are enough; see [`faded`].
+static FADED: [u32; STEPS + 1] = {
     /// 2^(−1/64), of 2^64.
     const STEP: u128 = 0xfd3e_0c0c_f486_c174;
-    let mut table = [ONE; STEPS + 1];
+    let mut table = [u32::MAX; STEPS + 1];
     let mut value: u128 = 1 << 64;
     let mut step = 1;
     while step <= STEPS {
         value = (value * STEP) >> 64;
         // To the nearest: what was cut off is far below half a unit.
-        table[step] = ((value + (1 << 31)) >> 32) as u64;
+        table[step] = (((value + (1 << 31)) >> 32) - 1) as u32;
         step += 1;
     }
     table
 };
+
+/// 2^(−step/64), of [`ONE`].
+fn faded(step: usize) -> u64 {
+    u64::from(FADED[step]) + 1
+}
 
 /// By how much numbers fade over some while.
 #[derive(Clone, Copy, Debug)]
@@ -52,8 +57,8 @@ impl Fading {
         let rest = ((elapsed % half_life).saturating_mul(u128::from(ONE)) / half_life) as u64;
         let step = (rest >> (32 - STEP_BITS)) as usize;
         let beyond = rest & ((1 << (32 - STEP_BITS)) - 1);
-        let drop = ((FADED[step] - FADED[step + 1]) * beyond) >> (32 - STEP_BITS);
-        Self { fraction: FADED[step] - drop, halvings }
+        let drop = ((faded(step) - faded(step + 1)) * beyond) >> (32 - STEP_BITS);
+        Self { fraction: faded(step) - drop, halvings }
     }
 
     /// What is left of `value`, rounded down.

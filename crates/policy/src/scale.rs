@@ -130,8 +130,16 @@ pub struct Scaler {
 impl Scaler {
     /// One that has seen nothing yet.
     pub fn new(settings: ScaleSettings) -> Result<Self, BadSetting> {
-        let thresholds = settings.checked()?;
-        Ok(Self { settings, thresholds, last_change: None, pressing: 0, trend: Trend::default() })
+        settings.checked().map(|thresholds| Self::with(settings, thresholds))
+    }
+
+    /// The same without words; none if the settings cannot work. See [`set_silently`](Self::set_silently).
+    pub fn new_silently(settings: ScaleSettings) -> Option<Self> {
+        settings.checked::<()>().ok().map(|thresholds| Self::with(settings, thresholds))
+    }
+
+    fn with(settings: ScaleSettings, thresholds: Thresholds) -> Self {
+        Self { settings, thresholds, last_change: None, pressing: 0, trend: Trend::default() }
     }
 
     /// Changes the settings and keeps what it has seen.
@@ -139,6 +147,13 @@ impl Scaler {
         self.thresholds = settings.checked()?;
         self.settings = settings;
         Ok(())
+    }
+
+    /// The same without words, for programs that have their own and must be small; false if they cannot work.
+    pub fn set_silently(&mut self, settings: ScaleSettings) -> bool {
+        let Ok(thresholds) = settings.checked::<()>() else { return false };
+        (self.thresholds, self.settings) = (thresholds, settings);
+        true
     }
 
     /// Its settings.

@@ -2,10 +2,10 @@
 //!
 //! Every policy checks its settings as a whole before its first decision, so that no decision meets what cannot work.
 
+use alloc::fmt;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 
 /// A setting that cannot work.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,26 @@ impl fmt::Display for BadSetting {
 }
 
 impl core::error::Error for BadSetting {}
+
+/// What a check answers with when a setting cannot work: words, or only that it cannot.
+///
+/// Words take code to make, above all those of numbers with a point: a third of the module for JavaScript, which has
+/// its own words. A check that answers with `()` makes none, and nothing of it is left in the program.
+pub(crate) trait Complaint {
+    fn about(setting: &'static str, expected: fmt::Arguments<'_>, got: fmt::Arguments<'_>) -> Self;
+}
+
+impl Complaint for BadSetting {
+    #[cold]
+    fn about(setting: &'static str, expected: fmt::Arguments<'_>, got: fmt::Arguments<'_>) -> Self {
+        Self { setting, expected: fmt::format(expected), got: fmt::format(got) }
+    }
+}
+
+impl Complaint for () {
+    #[inline]
+    fn about(_: &'static str, _: fmt::Arguments<'_>, _: fmt::Arguments<'_>) -> Self {}
+}
 
 /// How many letters of an unknown name an error shows.
 const NAME_SHOWN_MAX: usize = 64;
@@ -57,6 +77,25 @@ fn edits(one: &str, other: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_check_without_words_refuses_what_a_check_with_words_does() {
+        use crate::affinity::{Affinity, AffinitySettings, Sticky};
+        use crate::scale::{ScaleSettings, Scaler};
+        use core::time::Duration;
+        let [good, bad] = [3, 0].map(|workers_max| ScaleSettings { workers_max, ..ScaleSettings::default() });
+        let mut scaler = Scaler::new_silently(good).expect("they can work");
+        assert!(Scaler::new(bad).is_err() && Scaler::new_silently(bad).is_none());
+        assert!(!scaler.set_silently(bad) && scaler.settings() == &good, "what was set stays");
+        assert!(scaler.set_silently(ScaleSettings::default()));
+        let bad = AffinitySettings { probes: 0, ..AffinitySettings::default() };
+        assert!(Affinity::new(&bad).is_err() && Affinity::new_silently(&bad).is_none());
+        assert!(Affinity::new_silently(&AffinitySettings::default()).is_some());
+        assert!(
+            Sticky::new_silently(0, Duration::MAX).is_none()
+                && Sticky::new_silently(1, Duration::MAX).is_some()
+        );
+    }
 
     #[test]
     fn names_are_as_far_apart_as_letters_must_be_changed() {

@@ -10,7 +10,7 @@
 
 mod changes;
 
-pub(crate) use changes::{BLOCK, Seen, places_of};
+pub(crate) use changes::{BLOCK, CHANGES_ARE_NOTED, Seen, places_of};
 
 use crate::Moment;
 use changes::{Changes, Column};
@@ -215,6 +215,22 @@ impl Views {
         self.idle_since.truncate(end);
     }
 
+    /// Takes the worker at `at` away; those behind it move up by one place. Panics beyond the end.
+    pub fn remove(&mut self, at: usize) {
+        let end = self.changes.no_rows_from(self.len() - 1);
+        self.ids.remove(end, at);
+        self.states.remove(end, at);
+        self.running.remove(end, at);
+        self.queued.remove(end, at);
+        self.load.remove(end, at);
+        self.completed.remove(end, at);
+        self.run_total_ns.remove(end, at);
+        self.run_mean_ns.remove(end, at);
+        self.utilisation.remove(end, at);
+        self.weights.remove(end, at);
+        self.idle_since.remove(end, at);
+    }
+
     /// All that is known of the worker at `at`. Panics beyond the end.
     pub fn row(&self, at: usize) -> WorkerView {
         WorkerView {
@@ -401,5 +417,16 @@ mod tests {
         assert_eq!(views.load(), [u32::MAX, 4], "a sum that does not fit stays as large as can be");
         assert_eq!(views.pop(), Some(worker));
         assert_eq!(views.len(), 1);
+    }
+
+    #[test]
+    fn who_is_taken_away_leaves_the_others_as_they_were_and_in_order() {
+        let worker = |id: u32| WorkerView { id, running: id, completed: id.into(), ..WorkerView::default() };
+        let mut views = Views::default();
+        (0..4).for_each(|id| views.push(worker(id)));
+        views.remove(1);
+        views.remove(2);
+        assert!(views.rows().eq([worker(0), worker(2)]));
+        assert_eq!(views.load(), [0, 2]);
     }
 }

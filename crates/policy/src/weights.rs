@@ -41,8 +41,9 @@ const MEASURE_EVERY: Duration = Duration::from_nanos(HALF_LIFE.as_nanos() as u64
 /// The weight of every worker, as measured and smoothed.
 #[derive(Clone, Debug)]
 pub struct Weights {
-    /// What each weighs by measurement, times [`FINE`]; 0 if it is new.
-    measured: Roster<u32>,
+    /// What each weighs by measurement, times [`FINE`]; 0 if it is new. Wider than it need be, so that there is one
+    /// kind of roster less in the program.
+    measured: Roster<u64>,
     /// What a worker weighs that was not measured, times [`FINE`].
     usual: u32,
     measured_at: Moment,
@@ -64,7 +65,7 @@ impl Weights {
     pub fn of(&self, workers: &Views, at: usize) -> u32 {
         match workers.weights()[at] {
             0 => {
-                let fine = self.measured.note(at, workers.ids()[at]).unwrap_or(&self.usual);
+                let fine = self.measured.note(at, workers.ids()[at]).map_or(self.usual, |fine| *fine as u32);
                 ((fine + FINE / 2) / FINE).clamp(1, WEIGHT_MAX)
             }
             given => given.min(WEIGHT_MAX),
@@ -83,7 +84,7 @@ impl Weights {
         let fading = Fading::over(now.since(self.measured_at), HALF_LIFE);
         self.measured_at = now;
         for (weight, mean_ns) in self.measured.notes_mut().iter_mut().zip(workers.run_mean_ns()) {
-            let now_is = crew.weight(*mean_ns);
+            let now_is = crew.weight(*mean_ns).into();
             *weight = match *weight {
                 0 => now_is,
                 was => nearer(was, now_is, fading),
@@ -141,8 +142,8 @@ impl Crew {
 }
 
 /// From `was` towards `is`, as far as `fading` has made `was` fade.
-fn nearer(was: u32, is: u32, fading: Fading) -> u32 {
-    let left = fading.of(u64::from(was.abs_diff(is))) as u32;
+fn nearer(was: u64, is: u64, fading: Fading) -> u64 {
+    let left = fading.of(was.abs_diff(is));
     if was > is { is + left } else { is - left }
 }
 

@@ -4,14 +4,10 @@
 //! where tests run in many threads, each has a brain of its own.
 
 use crate::affinity::Keys;
+use crate::choose::Strategy;
 use crate::histogram::Histograms;
 use crate::slate::Slate;
-use crate::steal::Thieves;
-use alloc::boxed::Box;
-use core::time::Duration;
-use millpond_policy::admit::Policy;
 use millpond_policy::choose::{Choice, RoundRobin};
-use millpond_policy::registry::Chooser;
 use millpond_policy::scale::{Decision, Scaler};
 use millpond_policy::view::Views;
 
@@ -25,16 +21,12 @@ pub(crate) use crate::host::{has_room, with};
 pub(crate) struct Brain {
     pub(crate) slate: Slate,
     pub(crate) workers: Views,
-    pub(crate) chooser: Chooser,
+    pub(crate) strategy: Strategy,
     /// The last choice, whose reason may be asked for.
     pub(crate) choice: Option<Choice>,
-    pub(crate) thieves: Thieves,
     /// None until it is configured.
     pub(crate) scaler: Option<Scaler>,
     pub(crate) decision: Option<Decision>,
-    pub(crate) policy: Policy,
-    /// How long the last step at the door says to wait, if it has a limit.
-    pub(crate) wait: Option<Duration>,
     pub(crate) keys: Keys,
     pub(crate) histograms: Histograms,
 }
@@ -44,13 +36,10 @@ impl Brain {
         Self {
             slate: Slate::default(),
             workers: Views::default(),
-            chooser: Chooser::new(Box::new(RoundRobin::new())),
+            strategy: Strategy::RoundRobin(RoundRobin::new()),
             choice: None,
-            thieves: Thieves::default(),
             scaler: None,
             decision: None,
-            policy: Policy::Reject,
-            wait: None,
             keys: Keys::default(),
             histograms: Histograms::default(),
         }

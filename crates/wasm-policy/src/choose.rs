@@ -5,12 +5,12 @@
 
 use crate::brain::{self, Brain, has_room};
 use crate::number::{moment, nanos, whole, worker};
-use alloc::boxed::Box;
+use millpond_policy::Moment;
 use millpond_policy::choose::{
-    Choose, FairShare, InterleavedWeighted, LeastBusy, LeastUsed, LeastUtilised, PowerOfTwo, Random, Reason,
-    RoundRobin, WeightedRoundRobin,
+    Choice, Choose, FairShare, InterleavedWeighted, LeastBusy, LeastUsed, LeastUtilised, PowerOfTwo, Random,
+    Reason, RoundRobin, WeightedRoundRobin,
 };
-use millpond_policy::view::TaskView;
+use millpond_policy::view::{TaskView, Views, WorkerState, WorkerView};
 
 /// What a strategy and its notes on each worker may take, in bytes.
 const STRATEGY_BYTES: usize = 4096;
@@ -20,25 +20,73 @@ impl Brain {
     /// The place of the chosen worker.
     fn choose(&mut self, expected_ns: u64, now: f64) -> Option<usize> {
         let task = TaskView { expected_ns, ..TaskView::default() };
-        self.choice = self.chooser.choose(&self.workers, &task, moment(now));
+        self.choice = self.strategy.choose(&self.workers, &task, moment(now));
         self.choice.map(|choice| choice.at)
     }
 }
 
-/// A strategy by its place in the table of `millpond_policy::registry`, which would bring its descriptions along.
-fn strategy(number: u32, seed: u64) -> Option<Box<dyn Choose>> {
-    Some(match number {
-        0 => Box::new(RoundRobin::new()),
-        1 => Box::new(LeastUsed::new()),
-        2 => Box::new(LeastBusy::new()),
-        3 => Box::new(LeastUtilised::new()),
-        4 => Box::new(WeightedRoundRobin::new()),
-        5 => Box::new(InterleavedWeighted::new()),
-        6 => Box::new(FairShare::new()),
-        7 => Box::new(PowerOfTwo::new(seed)),
-        8 => Box::new(Random::new(seed)),
-        _ => return None,
-    })
+/// A strategy, in the order of the table of `millpond_policy::registry`; that would bring its descriptions along. Not
+/// behind a pointer: then each would come with all its functions, of which some are never called here.
+#[derive(Debug)]
+pub(crate) enum Strategy {
+    RoundRobin(RoundRobin),
+    LeastUsed(LeastUsed),
+    LeastBusy(LeastBusy),
+    LeastUtilised(LeastUtilised),
+    WeightedRoundRobin(WeightedRoundRobin),
+    InterleavedWeighted(InterleavedWeighted),
+    FairShare(FairShare),
+    PowerOfTwo(PowerOfTwo),
+    Random(Random),
+}
+
+/// Does the same with whichever strategy it is.
+macro_rules! with_strategy {
+    ($which:expr, $strategy:ident => $act:expr) => {
+        match $which {
+            Strategy::RoundRobin($strategy) => $act,
+            Strategy::LeastUsed($strategy) => $act,
+            Strategy::LeastBusy($strategy) => $act,
+            Strategy::LeastUtilised($strategy) => $act,
+            Strategy::WeightedRoundRobin($strategy) => $act,
+            Strategy::InterleavedWeighted($strategy) => $act,
+            Strategy::FairShare($strategy) => $act,
+            Strategy::PowerOfTwo($strategy) => $act,
+            Strategy::Random($strategy) => $act,
+        }
+    };
+}
+
+impl Strategy {
+    /// By its place in the table.
+    fn at(place: u32, seed: u64) -> Option<Self> {
+        Some(match place {
+            0 => Self::RoundRobin(RoundRobin::new()),
+            1 => Self::LeastUsed(LeastUsed::new()),
+            2 => Self::LeastBusy(LeastBusy::new()),
+            3 => Self::LeastUtilised(LeastUtilised::new()),
+            4 => Self::WeightedRoundRobin(WeightedRoundRobin::new()),
+            5 => Self::InterleavedWeighted(InterleavedWeighted::new()),
+            6 => Self::FairShare(FairShare::new()),
+            7 => Self::PowerOfTwo(PowerOfTwo::new(seed)),
+            8 => Self::Random(Random::new(seed)),
+            _ => return None,
+        })
+    }
+
+    fn choose(&mut self, workers: &Views, task: &TaskView, now: Moment) -> Option<Choice> {
+        with_strategy!(self, strategy => strategy.choose(workers, task, now))
+    }
+
+    /// A worker has come, of which strategies want no more to know than that.
+    pub(crate) fn worker_added(&mut self, id: u32, now: Moment) {
+        let worker = WorkerView { id, ..WorkerView::default() };
+        with_strategy!(self, strategy => strategy.worker_added(&worker, now));
+    }
+
+    pub(crate) fn worker_removed(&mut self, id: u32) {
+        with_strategy!(self, strategy => strategy.worker_removed(id));
+    }
 }
 
 /// From now on this strategy chooses; 0 if there is none of this number or no memory for it. The seed is for those
@@ -49,8 +97,13 @@ pub extern "C" fn choose_use(number: u32, seed_low: u32, seed_high: u32, now: f6
         if !has_room(STRATEGY_BYTES + NOTES_BYTES * brain.workers.len()) {
             return 0;
         }
-        let Some(strategy) = strategy(number, whole(seed_low, seed_high)) else { return 0 };
-        brain.chooser.swap(strategy, &brain.workers, moment(now));
+        let Some(strategy) = Strategy::at(number, whole(seed_low, seed_high)) else { return 0 };
+        brain.strategy = strategy;
+        for at in 0..brain.workers.len() {
+            if brain.workers.states()[at] != WorkerState::Terminated {
+                brain.strategy.worker_added(brain.workers.ids()[at], moment(now));
+            }
+        }
         brain.choice = None;
         1
     })
@@ -61,17 +114,6 @@ pub extern "C" fn choose_use(number: u32, seed_low: u32, seed_high: u32, now: f6
 pub extern "C" fn choose(now: f64, expected: f64) -> i32 {
     brain::with(|brain| {
         brain.choose(nanos(expected), now);
-        worker(brain.choice.map(|choice| choice.worker))
-    })
-}
-
-/// As [`choose`], and from now on the task waits for that worker.
-#[unsafe(no_mangle)]
-pub extern "C" fn choose_and_queue(now: f64, expected: f64) -> i32 {
-    brain::with(|brain| {
-        if let Some(at) = brain.choose(nanos(expected), now) {
-            brain.queue(at);
-        }
         worker(brain.choice.map(|choice| choice.worker))
     })
 }
@@ -94,22 +136,16 @@ pub extern "C" fn choose_reason() -> i32 {
             Reason::OnlyOne => (8, [0, 0]),
             _ => return -1,
         };
-        brain.slate.put_all(numbers);
+        brain.slate.put_all(&numbers);
         place
     })
-}
-
-/// The strategy forgets everything.
-#[unsafe(no_mangle)]
-pub extern "C" fn choose_reset() {
-    brain::with(|brain| brain.chooser.reset());
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::slate::slate_at;
-    use crate::workers::{workers_add, workers_came, workers_gone, workers_len, workers_remove};
+    use crate::workers::{workers_add, workers_came, workers_gone, workers_remove};
     use millpond_policy::registry::STRATEGIES;
 
     const LEAST_BUSY: u32 = 2;
@@ -117,9 +153,10 @@ mod tests {
     #[test]
     fn strategies_have_the_places_of_the_table() {
         for (number, known) in STRATEGIES.iter().enumerate() {
-            assert_eq!(strategy(number as u32, 1).expect("it is there").name(), known.name);
+            let strategy = Strategy::at(number as u32, 1).expect("it is there");
+            assert_eq!(with_strategy!(strategy, strategy => strategy.name().to_owned()), known.name);
         }
-        assert!(strategy(STRATEGIES.len() as u32, 1).is_none(), "and no others");
+        assert!(Strategy::at(STRATEGIES.len() as u32, 1).is_none(), "and no others");
     }
 
     #[test]
@@ -145,22 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_that_is_queued_counts_at_the_next() {
-        (0..2).for_each(|id| assert_eq!(workers_add(id, 2, 0, 0.0), 1));
-        assert_eq!(choose_use(LEAST_BUSY, 0, 0, 0.0), 1);
-        let chosen: Vec<i32> = (0..4).map(|_| choose_and_queue(0.0, 0.0)).collect();
-        assert_eq!(chosen, [0, 1, 0, 1]);
-        assert_eq!(brain::with(|brain| brain.workers.queued().to_vec()), [2, 2]);
-    }
-
-    #[test]
     fn an_unknown_strategy_is_refused_and_the_old_one_goes_on() {
         assert_eq!((choose(0.0, 0.0), choose_reason()), (-1, -1), "nobody is there");
         assert_eq!(workers_add(4, 2, 0, 0.0), 1);
         assert_eq!(choose_use(99, 0, 0, 0.0), 0);
         assert_eq!(choose(0.0, 0.0), 4);
         workers_remove(0);
-        assert_eq!((workers_len(), choose(0.0, 0.0)), (0, -1));
+        assert_eq!(choose(0.0, 0.0), -1);
     }
 
     #[test]
@@ -168,7 +196,6 @@ mod tests {
         assert_eq!(choose_use(6, 0, 0, 0.0), 1);
         workers_came(3, 0.0);
         workers_gone(3, 0.0);
-        choose_reset();
         assert_eq!(choose(0.0, 0.0), -1);
     }
 }

@@ -1,12 +1,12 @@
 //! How long things took: histograms by number, counted in nanoseconds.
 //!
-//! A histogram takes 32 KB, so there is a limit to them. Those that are given back leave their number to the next.
-//! What they answer stands on the slate in whole numbers of 64 bits, which JavaScript reads as two halves.
+//! A histogram takes 32 KB, so there is a limit to them; they live as long as the pool whose brain this is. What they
+//! answer stands on the slate in whole numbers of 64 bits, which JavaScript reads as two halves.
 
 use crate::brain::{self, Brain, has_room};
 use crate::number::{nanos, whole};
 use alloc::vec::Vec;
-use millpond_policy::histogram::{self, Histogram, bucket_of};
+use millpond_policy::histogram::{self, Histogram};
 
 /// The most histograms of one instance.
 pub const HISTOGRAMS_MAX: usize = 256;
@@ -15,25 +15,12 @@ const HISTOGRAM_BYTES: usize = (histogram::BUCKETS * 8).next_power_of_two();
 /// The most bounds of [`histogram_cumulative`].
 const BOUNDS_MAX: usize = 64;
 
-/// Histograms by number; none where one was given back.
-pub(crate) type Histograms = Vec<Option<Histogram>>;
+/// Histograms by number.
+pub(crate) type Histograms = Vec<Histogram>;
 
 impl Brain {
-    fn new_histogram(&mut self) -> Option<usize> {
-        let free = self.histograms.iter().position(Option::is_none);
-        let number = free.unwrap_or(self.histograms.len());
-        if number >= HISTOGRAMS_MAX || !has_room(2 * HISTOGRAM_BYTES) {
-            return None;
-        }
-        if free.is_none() {
-            self.histograms.push(None);
-        }
-        self.histograms[number] = Some(Histogram::new());
-        Some(number)
-    }
-
     fn histogram(&mut self, number: u32) -> Option<&mut Histogram> {
-        self.histograms.get_mut(number as usize)?.as_mut()
+        self.histograms.get_mut(number as usize)
     }
 }
 
@@ -49,17 +36,14 @@ fn of(number: u32, act: impl FnOnce(&mut Histogram)) {
 /// The number of a new histogram, or -1 if there are [`HISTOGRAMS_MAX`] or there is no memory for one.
 #[unsafe(no_mangle)]
 pub extern "C" fn histogram_new() -> i32 {
-    brain::with(|brain| brain.new_histogram().map_or(-1, |number| number as i32))
-}
-
-/// Gives a histogram back.
-#[unsafe(no_mangle)]
-pub extern "C" fn histogram_drop(number: u32) {
     brain::with(|brain| {
-        if let Some(place) = brain.histograms.get_mut(number as usize) {
-            *place = None;
+        let number = brain.histograms.len();
+        if number >= HISTOGRAMS_MAX || !has_room(2 * HISTOGRAM_BYTES) {
+            return -1;
         }
-    });
+        brain.histograms.push(Histogram::new());
+        number as i32
+    })
 }
 
 /// Counts a time.
@@ -74,26 +58,6 @@ pub extern "C" fn histogram_record_exact(number: u32, low: u32, high: u32, times
     of(number, |histogram| histogram.record_n(whole(low, high), whole(times_low, times_high)));
 }
 
-/// Adds all that another has counted; 0 if it is the same one, or if either is not there.
-#[unsafe(no_mangle)]
-pub extern "C" fn histogram_merge(into: u32, from: u32) -> u32 {
-    brain::with(|brain| {
-        let from = from as usize;
-        let Some(other) = brain.histograms.get_mut(from).and_then(Option::take) else { return 0 };
-        let mine = brain.histogram(into);
-        let is_there = mine.is_some();
-        mine.into_iter().for_each(|mine| mine.merge(&other));
-        brain.histograms[from] = Some(other);
-        is_there.into()
-    })
-}
-
-/// Forgets what was counted.
-#[unsafe(no_mangle)]
-pub extern "C" fn histogram_clear(number: u32) {
-    of(number, Histogram::clear);
-}
-
 /// Writes what a histogram says to the slate: count, sum, smallest, largest, mean, p50, p90, p95, p99, p999. Of an
 /// empty one all are 0. Answers 0 if there is none of this number.
 #[unsafe(no_mangle)]
@@ -104,17 +68,8 @@ pub extern "C" fn histogram_read(number: u32) -> u32 {
         let known = |fact: Option<u64>| fact.unwrap_or(0);
         let (least, most, mean) = (known(histogram.min()), known(histogram.max()), known(histogram.mean()));
         let (count, sum) = (histogram.count(), histogram.sum());
-        brain.slate.put_all([count, sum, least, most, mean, at.p50, at.p90, at.p95, at.p99, at.p999]);
+        brain.slate.put_all(&[count, sum, least, most, mean, at.p50, at.p90, at.p95, at.p99, at.p999]);
         1
-    })
-}
-
-/// The time that `per_10_000` of 10 000 values do not exceed; -1 if there are none.
-#[unsafe(no_mangle)]
-pub extern "C" fn histogram_quantile(number: u32, per_10_000: u32) -> f64 {
-    brain::with(|brain| {
-        let found = brain.histogram(number).and_then(|histogram| histogram.quantile(per_10_000));
-        found.map_or(-1.0, |nanos| nanos as f64)
     })
 }
 
@@ -137,18 +92,6 @@ pub extern "C" fn histogram_cumulative(number: u32, bounds: u32) -> u32 {
     })
 }
 
-/// The bucket of a value; its smallest, largest and middle value stand on the slate.
-#[unsafe(no_mangle)]
-pub extern "C" fn histogram_bucket(low: u32, high: u32) -> u32 {
-    brain::with(|brain| {
-        let bucket = bucket_of(whole(low, high));
-        let bounds =
-            [histogram::lower_bound(bucket), histogram::upper_bound(bucket), histogram::middle(bucket)];
-        brain.slate.put_all(bounds);
-        bucket as u32
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,22 +102,18 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_is_answered_and_merged() {
+    fn what_was_counted_is_answered() {
         assert_ne!(slate_at(0), 0);
         let (one, other) = (histogram_new() as u32, histogram_new() as u32);
+        assert_eq!((histogram_read(one), read::<10>()), (1, [0; 10]));
         histogram_record(one, 99.6);
-        histogram_record_exact(other, 50, 0, 3, 0);
-        assert_eq!(
-            (histogram_merge(one, other), histogram_merge(one, one), histogram_merge(one, 9)),
-            (1, 0, 0)
-        );
+        histogram_record_exact(one, 50, 0, 3, 0);
+        histogram_record_exact(other, 0, 1, 2, 0);
         assert_eq!(histogram_read(one), 1);
         assert_eq!(read::<10>(), [4, 250, 50, 100, 62, 50, 100, 100, 100, 100]);
-        assert_eq!((histogram_quantile(one, 5_000), histogram_quantile(9, 5_000)), (50.0, -1.0));
-        histogram_clear(one);
-        assert_eq!((histogram_read(one), read::<10>()), (1, [0; 10]));
-        assert_eq!(histogram_read(other), 1, "merging leaves the other as it was");
-        assert_eq!(read::<2>(), [3, 150]);
+        assert_eq!((histogram_read(other), read::<2>()), (1, [2, 1 << 33]), "each counts for itself");
+        histogram_record(9, 1.0);
+        assert_eq!(histogram_read(9), 0, "there is none of this number");
     }
 
     #[test]
@@ -184,27 +123,16 @@ mod tests {
         for nanos in [0.5e6, 3e6, 7e6] {
             histogram_record(number, nanos);
         }
-        brain::with(|brain| brain.slate.put_all([1_000_000, 5_000_000, 10_000_000]));
+        brain::with(|brain| brain.slate.put_all(&[1_000_000, 5_000_000, 10_000_000]));
         assert_eq!((histogram_cumulative(number, 3), read::<3>()), (3, [1, 2, 3]));
         assert_eq!((histogram_cumulative(number, u32::MAX), histogram_cumulative(99, 3)), (64, 0));
     }
 
     #[test]
-    fn there_is_a_limit_and_a_number_that_was_given_back_is_used_again() {
+    fn there_is_a_limit_to_histograms() {
         for number in 0..HISTOGRAMS_MAX as i32 {
             assert_eq!(histogram_new(), number);
         }
         assert_eq!(histogram_new(), -1);
-        histogram_drop(7);
-        histogram_record(7, 1.0);
-        assert_eq!((histogram_read(7), histogram_new()), (0, 7));
-        histogram_drop(u32::MAX);
-    }
-
-    #[test]
-    fn buckets_are_those_of_policy() {
-        assert_ne!(slate_at(0), 0);
-        assert_eq!((histogram_bucket(130, 0), read::<3>()), (129, [130, 131, 130]));
-        assert_eq!(histogram_bucket(u32::MAX, u32::MAX) as usize, histogram::BUCKETS - 1);
     }
 }

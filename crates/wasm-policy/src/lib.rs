@@ -1,7 +1,7 @@
 //! The policy of millpond as a WebAssembly module: what the JavaScript package calls.
 //!
-//! A module instance is the brain of one pool: its picture of the workers, its strategy, its thieves, its scaler, its
-//! owners of keys and its histograms. A pool gets an instance of its own, so that a trap in one harms no other, and no
+//! A module instance is the brain of one pool: its picture of the workers, its strategy, its scaler, its owners of
+//! keys and its histograms. A pool gets an instance of its own, so that a trap in one harms no other, and no
 //! handle needs to be checked. Its memory is private, so it also works where pages may not share memory.
 //!
 //! Numbers go in and come out as they are; keys and rows of numbers go over the slate ([`slate_at`]). Times are
@@ -22,12 +22,10 @@ mod brain;
 mod number;
 mod slate;
 
-pub mod admit;
 pub mod affinity;
 pub mod choose;
 pub mod histogram;
 pub mod scale;
-pub mod steal;
 pub mod workers;
 
 pub use slate::{slate_at, version};

@@ -22,6 +22,7 @@ pub(crate) const fn moment(now: f64) -> Moment {
 }
 
 /// A time, from nanoseconds.
+#[inline(never)]
 pub(crate) const fn duration(time: f64) -> Duration {
     Duration::from_nanos(nanos(time))
 }

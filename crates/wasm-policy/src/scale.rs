@@ -1,7 +1,6 @@
 //! More workers, or fewer: the settings and a sample of the load come over the slate, the answer is a number.
 //!
-//! Above 0: start so many; below 0: let so many retire. A sample may also be taken from the picture of the workers,
-//! so that JavaScript says only what the picture does not know.
+//! Above 0: start so many; below 0: let so many retire. The sample is JavaScript's, which knows what waits where.
 
 use crate::brain::{self, Brain};
 use crate::number::{duration, moment, nanos, optional};
@@ -51,11 +50,14 @@ impl Brain {
 pub extern "C" fn scale_configure() -> u32 {
     brain::with(|brain| {
         let settings = brain.scale_settings();
-        let result = match &mut brain.scaler {
-            Some(scaler) => scaler.set(settings),
-            none => Scaler::new(settings).map(|scaler| *none = Some(scaler)),
+        let is_taken = match &mut brain.scaler {
+            Some(scaler) => scaler.set_silently(settings),
+            none => {
+                *none = Scaler::new_silently(settings);
+                none.is_some()
+            }
         };
-        result.is_ok().into()
+        is_taken.into()
     })
 }
 
@@ -74,31 +76,6 @@ pub extern "C" fn scale_decide(now: f64) -> i32 {
             arrivals_total: number(5) as u64,
             run_mean_ns: nanos(number(6)),
         };
-        brain.decide_scale(&load, now)
-    })
-}
-
-/// Decides from the picture, with tasks that wait for nobody in particular, the longest wait and the arrivals in
-/// total. Writes the load that it saw to the slate, in the order of [`scale_decide`].
-#[unsafe(no_mangle)]
-pub extern "C" fn scale_sample(waiting: f64, oldest_wait: f64, arrivals_total: f64, now: f64) -> i32 {
-    brain::with(|brain| {
-        let idle = brain.scaler.as_ref().map(|scaler| scaler.settings().scale_down_idle).unwrap_or_default();
-        let load = Load {
-            oldest_wait: duration(oldest_wait),
-            arrivals_total: arrivals_total as u64,
-            ..Load::from_views(&brain.workers, waiting as u64, idle, moment(now))
-        };
-        let facts = [
-            f64::from(load.workers),
-            load.waiting as f64,
-            load.running as f64,
-            f64::from(load.idle_long),
-            oldest_wait,
-            arrivals_total,
-            load.run_mean_ns as f64,
-        ];
-        facts.into_iter().enumerate().for_each(|(at, fact)| brain.slate.put_float(at, fact));
         brain.decide_scale(&load, now)
     })
 }
@@ -126,7 +103,7 @@ pub extern "C" fn scale_reason() -> i32 {
             Reason::Needed { workers } => (12, [workers.into(), 0, 0]),
             _ => return -1,
         };
-        brain.slate.put_all(numbers);
+        brain.slate.put_all(&numbers);
         place
     })
 }
@@ -135,7 +112,6 @@ pub extern "C" fn scale_reason() -> i32 {
 mod tests {
     use super::*;
     use crate::slate::slate_at;
-    use crate::workers::{workers_add, workers_load};
 
     /// The default settings, with at least `least` workers and one sample.
     fn configure(least: f64) -> u32 {
@@ -176,16 +152,6 @@ mod tests {
         assert_eq!(reason(), (8, 4_000_000_000, 0));
         assert_eq!(configure(4.0), 1);
         assert_eq!(decide(2.0, 0.0, 0.0, 8e9), 2, "there must be four");
-    }
-
-    #[test]
-    fn a_sample_of_the_picture_is_written_down() {
-        assert_eq!(configure(1.0), 1);
-        (0..3).for_each(|id| assert_eq!(workers_add(id, 2, 0, 0.0), 1));
-        workers_load(0, 1, 4);
-        assert_eq!(scale_sample(5.0, 7.0, 11.0, 31e9), 1);
-        let seen: Vec<f64> = brain::with(|brain| (0..7).map(|at| brain.slate.float(at)).collect());
-        assert_eq!(seen, [3.0, 9.0, 1.0, 2.0, 7.0, 11.0, 0.0]);
     }
 
     #[test]

@@ -36,6 +36,7 @@ impl Slate {
     }
 
     /// The number of 64 bits at a place, counted in numbers; 0 beyond the end.
+    #[inline(never)]
     pub(crate) fn read(&self, at: usize) -> u64 {
         let bytes = self.0.get(at * 8..).and_then(|rest| rest.first_chunk());
         bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
@@ -47,19 +48,15 @@ impl Slate {
     }
 
     /// Writes a number of 64 bits at a place, counted in numbers.
+    #[inline(never)]
     pub(crate) fn put(&mut self, at: usize, number: u64) {
         self.0[at * 8..][..8].copy_from_slice(&number.to_le_bytes());
     }
 
-    /// Writes a number in floating point at a place, counted in numbers.
-    pub(crate) fn put_float(&mut self, at: usize, number: f64) {
-        self.put(at, number.to_bits());
-    }
-
     /// Writes numbers of 64 bits, one behind the other from the beginning.
-    pub(crate) fn put_all<const N: usize>(&mut self, numbers: [u64; N]) {
-        for (at, number) in numbers.into_iter().enumerate() {
-            self.put(at, number);
+    pub(crate) fn put_all(&mut self, numbers: &[u64]) {
+        for (at, number) in numbers.iter().enumerate() {
+            self.put(at, *number);
         }
     }
 }
@@ -79,6 +76,11 @@ pub extern "C" fn version() -> u32 {
 
 #[cfg(test)]
 impl Slate {
+    /// Writes a number in floating point at a place, counted in numbers.
+    pub(crate) fn put_float(&mut self, at: usize, number: f64) {
+        self.put(at, number.to_bits());
+    }
+
     pub(crate) fn write(&mut self, bytes: &[u8]) -> u32 {
         assert!(self.reserve(bytes.len()));
         self.0[..bytes.len()].copy_from_slice(bytes);

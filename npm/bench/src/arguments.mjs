@@ -10,7 +10,7 @@ A prefix chooses every group whose name begins with it; \`=NAME\` chooses the gr
 Without a prefix every group is run.
 
 Options:
-  --quick        shorter rounds, and less than 4 minutes in all
+  --quick        shorter rounds, and less than 4 minutes in all on a machine that is not busy
   --rounds N     measure N rounds, however long it takes (default: up to 9 within 40 s a group)
   --peers LIST   only rows that begin with one of these, with commas between
   --json         print the figures as a JSON array, and the tables on standard error
@@ -28,7 +28,7 @@ Examples:
   node npm/bench/run.mjs --peers millpond,~ tiny-1      ours beside the floors
 `;
 
-const QUICK = { rounds: 7, roundMs: 120, warmUpMs: 400, groupMsMax: 17_000 };
+const QUICK = { rounds: 7, roundMs: 120, warmUpMs: 400, groupMsMax: 14_000 };
 const FULL = { rounds: 9, roundMs: 250, warmUpMs: 800, groupMsMax: 32_000 };
 
 /** `{ wish: 'help' | 'list' }` or `{ wish: 'measure', words, plan, json }`, where json is a path, true or false. */

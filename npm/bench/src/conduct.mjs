@@ -12,8 +12,9 @@ import { bestFirst, rowOf } from './statistics.mjs';
 
 const CHILD = fileURLToPath(new URL('child.mjs', import.meta.url));
 const ANSWER_MS_MAX = 15_000;
-/** Fewer rounds than this have no middle. */
+/** Fewer rounds than this have no middle; but a group that is late by so much more stops after any. */
 const ROUNDS_MIN = 3;
+const LATE = 1.3;
 
 /** A round that gave something wrong, as opposed to nothing: never to be left out of a table. */
 class WrongAnswer extends Error {}
@@ -49,7 +50,8 @@ export async function conduct(group, plan, progress) {
     const measure = async (peer) => team.get(peer).samples.push(await team.get(peer).round());
     await each(group.peers.filter(wanted), 'warming up', join);
     for (let turn = 0; turn < Math.min(plan.rounds, group.roundsMax ?? Infinity); turn += 1) {
-      if (turn >= ROUNDS_MIN && performance.now() - begun > plan.groupMsMax) {
+      const late = (performance.now() - begun) / plan.groupMsMax;
+      if (late > 1 && (turn >= ROUNDS_MIN || (turn > 0 && late > LATE))) {
         break;
       }
       const present = [...team.keys()];

@@ -56,10 +56,10 @@ export class Affinity {
     }
   }
 
-  /** Adds a worker; false if it is there already. With rendezvous a weight of 2 owns twice as many keys as one of 1. */
-  add(id: number, weight = 1): boolean {
+  /** Adds a worker; false if it is there already. All own as many keys. */
+  add(id: number): boolean {
     whole('worker id', id, 0, ID_MAX);
-    const added = this.exports.affinity_add(id, whole('weight', weight));
+    const added = this.exports.affinity_add(id);
     if (added < 0) throw new BrainFull(`worker ${id}: ${MEMORY_REMEDY} for its points; choose fewer virtual_nodes`);
     return added === 1;
   }
@@ -71,8 +71,7 @@ export class Affinity {
 
   /** The worker that a key belongs to, or -1. */
   owner(key: AffinityKey): number {
-    this.say(key);
-    return this.exports.affinity_owner();
+    return this.preference(key, 1)[0] ?? -1;
   }
 
   /** Those to whom the key would belong: the owner first, then who would follow if that one went. At most 64. */
@@ -93,18 +92,6 @@ export class Affinity {
     return this.exports.affinity_was_hit() === 1;
   }
 
-  /** From now on the key stays with this worker, if keys are sticky. */
-  bind(key: AffinityKey, id: number, now: number): void {
-    this.say(key);
-    this.exports.affinity_bind(id, now * 1e6);
-  }
-
-  /** Forgets where a key was; false if it was nowhere. */
-  forget(key: AffinityKey, now: number): boolean {
-    this.say(key);
-    return this.exports.affinity_forget(now * 1e6) === 1;
-  }
-
   /** The number that stands for a key. */
   hash(key: AffinityKey): bigint {
     const low = this.say(key) >>> 0;
@@ -113,8 +100,10 @@ export class Affinity {
 
   counts(): AffinityCounts {
     this.exports.affinity_counts();
-    const [hits, misses, moved, evicted, rate] = [0, 1, 2, 3, 4].map((at) => this.slate.whole(at));
-    return { hits, misses, moved, evicted, hitRate: rate / 10_000 };
+    const [hits, misses, moved, evicted] = [0, 1, 2, 3].map((at) => this.slate.whole(at));
+    // To four digits, as Rust says it.
+    const hitRate = Math.floor((hits * 10_000) / (hits + misses || 1)) / 10_000;
+    return { hits, misses, moved, evicted, hitRate };
   }
 
   /** Tells the module which key the next call is about; answers with its low half. */

@@ -36,11 +36,9 @@ const REASONS: readonly ((one: number, two: number, exact: bigint) => string)[] 
 export class Chooser {
   private name: StrategyName = 'round-robin';
   private readonly ask: PolicyExports['choose'];
-  private readonly askAndQueue: PolicyExports['choose_and_queue'];
 
   constructor(private readonly exports: PolicyExports, private readonly slate: Slate) {
     this.ask = exports.choose;
-    this.askAndQueue = exports.choose_and_queue;
   }
 
   /** The present strategy; at first `round-robin`. */
@@ -69,19 +67,9 @@ export class Chooser {
     return this.ask(now * 1e6, expectedMs * 1e6);
   }
 
-  /** As `choose`, and the task waits for that worker from now on. */
-  assign(now: number, expectedMs = 0): number {
-    return this.askAndQueue(now * 1e6, expectedMs * 1e6);
-  }
-
   /** Why the last choice was made; empty if there was none. */
   reason(): string {
     const kind = this.exports.choose_reason();
     return kind < 0 ? '' : REASONS[kind](this.slate.whole(0), this.slate.whole(1), this.slate.exact(0));
-  }
-
-  /** The strategy forgets what it knows. */
-  reset(): void {
-    this.exports.choose_reset();
   }
 }

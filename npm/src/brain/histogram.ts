@@ -31,13 +31,12 @@ export class Histogram {
   /** Its number in the module. */
   readonly number: number;
   private readonly count_: PolicyExports['histogram_record'];
-  private isDisposed = false;
 
   constructor(private readonly exports: PolicyExports, private readonly slate: Slate) {
     this.number = exports.histogram_new();
     this.count_ = exports.histogram_record;
     if (this.number < 0) {
-      throw new BrainFull(`histogram: expected at most ${HISTOGRAMS_MAX} at once, got one more; dispose of others`);
+      throw new BrainFull(`histogram: expected at most ${HISTOGRAMS_MAX} at once, got one more`);
     }
   }
 
@@ -53,23 +52,6 @@ export class Histogram {
     this.exports.histogram_record_exact(this.number, ...halves);
   }
 
-  /** Adds all that another of the same brain has counted. */
-  merge(other: Histogram): void {
-    if (other.exports !== this.exports || this.exports.histogram_merge(this.number, other.number) === 0) {
-      throw new RangeError('histogram: expected another one of the same brain to merge, got itself or a stranger');
-    }
-  }
-
-  clear(): void {
-    this.exports.histogram_clear(this.number);
-  }
-
-  /** Gives it back; it must not be used any more. */
-  dispose(): void {
-    if (!this.isDisposed) this.exports.histogram_drop(this.number);
-    this.isDisposed = true;
-  }
-
   get count(): number {
     this.exports.histogram_read(this.number);
     return this.slate.whole(0);
@@ -83,12 +65,6 @@ export class Histogram {
       count: this.slate.whole(0), sumMs: ms(1), minMs: ms(2), maxMs: ms(3), meanMs: ms(4),
       p50: ms(5), p90: ms(6), p95: ms(7), p99: ms(8), p999: ms(9),
     };
-  }
-
-  /** The time that this share of all (0 to 1) does not exceed; 0 if there are none. */
-  quantile(share: number): number {
-    const nanos = this.exports.histogram_quantile(this.number, Math.round(Math.min(1, Math.max(0, share)) * 10_000));
-    return nanos < 0 ? 0 : nanos / 1e6;
   }
 
   /** How many are at or below each of the bounds, which ascend, as Prometheus wants them. @throws BadSetting */

@@ -3,8 +3,9 @@
 // It is made from bytes or a compiled module that the platform layer hands over; nothing is fetched here. An instance
 // has a memory of its own, so no SharedArrayBuffer is needed and a trap in one instance harms no other. Making one
 // takes well under a millisecond once the module is compiled.
+//
+// Not here: stealing and admission, whose few rules are TypeScript's (`../stealing.ts`, `../admission.ts`).
 
-import { Admission } from './admit.ts';
 import { Affinity } from './affinity.ts';
 import { Chooser } from './choose.ts';
 import { FUNCTIONS, VERSION } from './exports.ts';
@@ -12,7 +13,6 @@ import type { PolicyExports } from './exports.ts';
 import { Histogram } from './histogram.ts';
 import { Scaling } from './scale.ts';
 import { Slate } from './slate.ts';
-import { Stealing } from './steal.ts';
 import { wholeWeights } from './weights.ts';
 import { Workers } from './workers.ts';
 
@@ -33,24 +33,20 @@ export class BrainUnavailable extends Error {
 export class Brain {
   readonly workers: Workers;
   readonly chooser: Chooser;
-  readonly stealing: Stealing;
   readonly scaling: Scaling;
-  readonly admission: Admission;
   readonly affinity: Affinity;
   /** For tests and for those who know the module: the bytes that both sides write on. */
   readonly slate: Slate;
 
   constructor(readonly exports: PolicyExports) {
     this.slate = new Slate(exports);
-    this.workers = new Workers(exports, this.slate);
+    this.workers = new Workers(exports);
     this.chooser = new Chooser(exports, this.slate);
-    this.stealing = new Stealing(exports, this.slate);
     this.scaling = new Scaling(exports, this.slate);
-    this.admission = new Admission(exports);
     this.affinity = new Affinity(exports, this.slate);
   }
 
-  /** A new histogram of times. There may be 256 at once; `dispose` gives one back. */
+  /** A new histogram of times, which lives as long as the brain. There may be 256. */
   histogram(): Histogram {
     return new Histogram(this.exports, this.slate);
   }

@@ -84,13 +84,9 @@ export class Scaling {
     const { workers, waiting = 0, running = 0, idleLong = 0 } = load;
     const { oldestWaitMs = 0, arrivalsTotal = 0, runMeanMs = 0 } = load;
     this.slate.writeFloats([workers, waiting, running, idleLong, oldestWaitMs * 1e6, arrivalsTotal, runMeanMs * 1e6]);
-    return this.answer(workers, this.exports.scale_decide(now * 1e6));
-  }
-
-  /** The same from the picture of the workers, with tasks that wait for nobody in particular. */
-  sample(waiting: number, oldestWaitMs: number, arrivalsTotal: number, now: number): number {
-    const change = this.exports.scale_sample(waiting, oldestWaitMs * 1e6, arrivalsTotal, now * 1e6);
-    return this.answer(this.slate.float(0), change);
+    const change = this.exports.scale_decide(now * 1e6);
+    this.workersAfter = workers + change;
+    return change;
   }
 
   /** So many workers there are to be after the last decision. */
@@ -102,11 +98,6 @@ export class Scaling {
   reason(): string {
     const kind = this.exports.scale_reason();
     return kind < 0 ? '' : REASONS[kind](this.slate.whole(0), this.slate.whole(1), this.slate.whole(2));
-  }
-
-  private answer(workers: number, change: number): number {
-    this.workersAfter = workers + change;
-    return change;
   }
 }
 

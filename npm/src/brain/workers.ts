@@ -1,13 +1,11 @@
 // The picture of the workers that the brain decides from, by their numbers.
 //
 // A row's place in the module changes when a worker before it goes, so places are remembered here and callers speak of
-// numbers only. A pool either sets single facts (`setLoad` and so on) or says what happens to its tasks (`queued`,
-// `started`, `finished`), which keeps load, state, counts and times right together.
+// numbers only.
 
 import type { PolicyExports } from './exports.ts';
 import { BrainFull } from './full.ts';
 import { place, whole } from './setting.ts';
-import type { Slate } from './slate.ts';
 
 export const STATES = ['cold', 'warming', 'ready', 'busy', 'terminating', 'terminated'] as const;
 export type WorkerState = (typeof STATES)[number];
@@ -16,25 +14,10 @@ const WORKERS_MAX = 4096;
 const ID_MAX = 0x7fff_ffff;
 const HALF = 0x1_0000_0000;
 
-/** All that is known of one worker; a copy. */
-export interface WorkerRow {
-  id: number;
-  state: WorkerState;
-  running: number;
-  queued: number;
-  completed: number;
-  runTotalMs: number;
-  runMeanMs: number;
-  /** From 0 to 1. */
-  utilisation: number;
-  weight: number;
-  idleSince: number;
-}
-
 export class Workers {
   private readonly places = new Map<number, number>();
 
-  constructor(private readonly exports: PolicyExports, private readonly slate: Slate) {}
+  constructor(private readonly exports: PolicyExports) {}
 
   get size(): number {
     return this.places.size;
@@ -64,7 +47,7 @@ export class Workers {
     this.places.set(id, this.places.size);
   }
 
-  /** Takes a worker away, from the strategy, the thieves and the owners of keys too; false if it is not there. */
+  /** Takes a worker away, from the strategy and from the owners of keys too; false if it is not there. */
   remove(id: number, now: number): boolean {
     const gone = this.places.get(id);
     if (gone === undefined) return false;
@@ -94,45 +77,6 @@ export class Workers {
   /** Which share of the last while it was busy, from 0 to 1: the event loop's utilisation, for instance. */
   setUtilisation(id: number, share: number): void {
     this.exports.workers_utilisation(this.at(id), Math.min(share, 1));
-  }
-
-  /** How much it can do, up to 1000; 0: that is to be measured. */
-  setWeight(id: number, weight: number): void {
-    this.exports.workers_weight(this.at(id), whole('weight', weight, 0));
-  }
-
-  setIdleSince(id: number, now: number): void {
-    this.exports.workers_idle_since(this.at(id), now * 1e6);
-  }
-
-  /** A task waits for it. */
-  queued(id: number): void {
-    this.exports.workers_queued(this.at(id));
-  }
-
-  /** Tasks that waited for it do so no more and have not started: cancelled, or stolen. */
-  unqueued(id: number, tasks = 1): void {
-    this.exports.workers_unqueued(this.at(id), tasks);
-  }
-
-  /** One of the tasks that wait for it runs. */
-  started(id: number): void {
-    this.exports.workers_started(this.at(id));
-  }
-
-  /** A task that ran has ended, after so long. */
-  finished(id: number, ranMs: number, now: number): void {
-    this.exports.workers_finished(this.at(id), ranMs * 1e6, now * 1e6);
-  }
-
-  row(id: number): WorkerRow {
-    this.exports.workers_row(this.at(id));
-    const fact = (at: number): number => this.slate.whole(at);
-    return {
-      id: fact(0), state: STATES[fact(1)], running: fact(2), queued: fact(3), completed: fact(4),
-      runTotalMs: fact(5) / 1e6, runMeanMs: fact(6) / 1e6, utilisation: fact(7) / 10_000, weight: fact(8),
-      idleSince: fact(9) / 1e6,
-    };
   }
 
   private at(id: number): number {

@@ -29,6 +29,9 @@ export const TASK_CODES = {
   'retries-exhausted': -115,
   'not-ended': -116,
   'daemon-died': -117,
+  'journal-full': -118,
+  'journal-failed': -119,
+  postponed: -120,
   internal: -199,
 } as const;
 
@@ -45,6 +48,7 @@ const ENDINGS: ReadonlySet<string> = new Set<TaskCode>([
   'handler-error',
   'retries-exhausted',
   'daemon-died',
+  'postponed',
 ]);
 
 /** Whether a task that was taken in ended with this. */
@@ -53,7 +57,7 @@ export function endsTask(code: string): boolean {
 }
 
 /** Of the answers with status 503, those after which the task may have run. */
-const MAY_HAVE_RUN: ReadonlySet<string> = new Set<TaskCode>(['out-of-memory', 'daemon-died']);
+const MAY_HAVE_RUN: ReadonlySet<string> = new Set<TaskCode>(['out-of-memory', 'daemon-died', 'journal-failed']);
 
 /** Whether what was refused with this status and code may be sent again without any harm. */
 export function neverRan(status: number, code: string): boolean {

@@ -1,11 +1,12 @@
 // Values in shared memory: what is small and plain is written word by word, everything else is refused.
 //
-// A refusal is no error: the caller sends the value by postMessage instead. So the rule is *exactly what structured clone
-// would make of it, or refused*. Refused are references that meet twice (clone keeps them one object, cycles included),
-// class instances and everything with a prototype of its own, holes and named properties of arrays, `__proto__` as a
-// key, views of a part of a buffer, resizable and shared buffers, large bigints, boxed values, functions, symbols, what
-// is deeper or larger than the limits. Two liberties: a Buffer that is a part of Node's slab travels without the rest
-// of the slab, and an object that has got a getter may be asked twice if it is refused half-way.
+// A refusal is no error: the caller sends the value by postMessage instead. So the rule is *exactly what structured
+// clone would make of it, or refused*. Refused are references that meet twice (clone keeps them one object, cycles
+// included), class instances and everything with a prototype of its own, holes and named properties of arrays,
+// `__proto__` as a key, views of a part of a buffer, resizable and shared buffers, large bigints, boxed values,
+// functions, symbols, what is deeper or larger than the limits. Two liberties: a Buffer that is a part of Node's
+// slab travels without the rest of the slab, and an object that has got a getter may be asked twice if it is refused
+// half-way.
 //
 // Every value begins with a word, its kind in the lowest 8 bits and a small number in the others:
 //
@@ -33,6 +34,8 @@ const ARRAY_LENGTH_MAX = 2048;
 const STRING_LENGTH_MAX = 1 << 20;
 /** Up to so many objects a list is searched; beyond, a set. */
 const LIST_MAX = 16;
+/** Parameters of a call whose length is looked at before anything is written. */
+const GLANCES = 4;
 
 const UNDEFINED = 0;
 const NULL = 1;
@@ -78,6 +81,15 @@ function branded(ask: () => number): number {
   }
 }
 
+/**
+ * How many words a value takes at least, as far as that can be told at a glance. A refusal by exception costs as much
+ * as a small task, and that a value is far too long is its usual reason.
+ */
+function leastWords(value: unknown): number {
+  if (typeof value === 'string') return value.length >> 2;
+  return ArrayBuffer.isView(value) ? value.byteLength >> 2 : 0;
+}
+
 export class Encoder {
   private readonly text: Text;
   private readonly words: Int32Array;
@@ -102,6 +114,7 @@ export class Encoder {
 
   /** Writes a value from word `at` to at most word `end`: the word behind it, or TOO_LONG or NOT_PLAIN. */
   write(value: unknown, at: number, end: number): number {
+    if (leastWords(value) >= end - at) return TOO_LONG;
     this.begin(at, end);
     try {
       this.put(value);
@@ -116,10 +129,13 @@ export class Encoder {
    * matter, since it is spread into arguments. `method` goes first if the table of names has no room for it.
    */
   writeCall(method: string | undefined, params: readonly unknown[], at: number, end: number): number {
+    const length = params.length;
+    for (let index = 0; index < length && index < GLANCES; index++) {
+      if (leastWords(params[index]) >= end - at) return TOO_LONG;
+    }
     this.begin(at, end);
     try {
       if (method !== undefined) this.putString(method);
-      const length = params.length;
       if (length > ARRAY_LENGTH_MAX) throw notPlain;
       this.see(params);
       this.word(length);

@@ -1,9 +1,9 @@
 // The pool's side of all its shared links together: one memory, one bell, one loop that fetches results.
 //
 // While results are expected the loop looks at every link once a turn of the event loop, for as long as that has lately
-// paid off (`wake.ts`); then it arms the bell and leaves the thread alone. What one turn fetches from a link is bounded,
-// so that timers and sockets of the main thread live. Nothing here keeps the process alive: turns end by themselves
-// once nothing comes, and a pending wait does not count.
+// paid off (`wake.ts`); then it arms the bell and leaves the thread alone. What one turn fetches from a link has a
+// limit, so that timers and sockets of the main thread live. Nothing here keeps the process alive: turns end by
+// themselves once nothing comes, and a pending wait does not count.
 //
 // Not here: what a link carries (`shared-link.ts`).
 
@@ -18,7 +18,7 @@ import { Patience, Sleeper, waitAsync } from './wake.ts';
 const LOOK_MS_MIN = 0.1;
 const LOOK_MS_MAX = 0.3;
 /** Results that one link delivers in one turn. */
-const BATCH_MAX = 128;
+const BATCH_MAX = 256;
 /** How long a plot rests in a browser, which does not say when a worker that was ended is really gone. */
 const REST_MS = 30_000;
 
@@ -35,11 +35,15 @@ export class SharedHub {
   private readonly words: Int32Array;
   private readonly sleeper: Sleeper;
   private readonly patience = processors > 1 ? new Patience(LOOK_MS_MIN, LOOK_MS_MAX) : new Patience(0, 0);
+  /** Results are being told, and whoever hears of one may hand over the next task. */
+  isFetching = false;
   private expected = 0;
   private state: 'idle' | 'looking' | 'asleep' = 'idle';
   private waitsSince = 0;
   private isTurning = false;
   private readonly unrung: SharedLink[] = [];
+  /** A reaction to it runs as a microtask; `queueMicrotask` costs Node several times as much. */
+  private readonly settled = Promise.resolve();
   private readonly ringAll = (): void => {
     for (const link of this.unrung) link.ringWorker();
     this.unrung.length = 0;
@@ -79,7 +83,7 @@ export class SharedHub {
 
   /** Wakes the worker of a link once the code that is running now has handed over all it wants to. */
   ringSoon(link: SharedLink): void {
-    if (this.unrung.push(link) === 1) queueMicrotask(this.ringAll);
+    if (this.unrung.push(link) === 1) void this.settled.then(this.ringAll);
   }
 
   /** So many tasks were answered, taken back or given up. */
@@ -89,12 +93,12 @@ export class SharedHub {
 
   /** The bell rang, or a message came that a result waits for. */
   woken(): void {
-    if (this.state === 'asleep') {
-      const waitedMs = performance.now() - this.waitsSince;
-      this.wakeUp();
-      this.look();
-      this.patience.miss(waitedMs);
-    }
+    if (this.state !== 'asleep') return;
+    const waitedMs = performance.now() - this.waitsSince;
+    this.wakeUp();
+    this.patience.miss(waitedMs);
+    this.fetch();
+    this.goOn();
   }
 
   private beginToLook(): void {
@@ -116,36 +120,49 @@ export class SharedHub {
 
   private look(): void {
     if (this.state !== 'looking') return;
-    if (this.fetch() > 0) {
-      const now = performance.now();
-      this.patience.hit(now - this.waitsSince);
-      this.waitsSince = now;
-    } else if (this.expected > 0 && performance.now() - this.waitsSince >= this.patience.lookMs) {
-      this.fallAsleep();
-    }
+    const since = this.waitsSince;
+    const fetched = this.fetch();
     if (this.state !== 'looking') return;
-    if (this.expected > 0) this.schedule();
-    else this.state = 'idle';
+    if (fetched > 0) {
+      this.waitsSince = performance.now();
+      this.patience.hit(this.waitsSince - since);
+    }
+    this.goOn();
+  }
+
+  /** Everything that had come was delivered: looks on, sleeps, or is done. */
+  private goOn(): void {
+    if (this.state !== 'looking') return;
+    if (this.expected === 0) this.state = 'idle';
+    else if (performance.now() - this.waitsSince >= this.patience.lookMs && this.fellAsleep()) return;
+    else this.schedule();
   }
 
   /** Delivers what has come: how many. */
   private fetch(): number {
     let fetched = 0;
-    for (const link of this.links) fetched += link.deliver(BATCH_MAX);
+    this.isFetching = true;
+    try {
+      for (const link of this.links) fetched += link.deliver(BATCH_MAX);
+    } finally {
+      this.isFetching = false;
+    }
     return fetched;
   }
 
-  private fallAsleep(): void {
+  /** Sleeps until the bell rings; false if something has come meanwhile. */
+  private fellAsleep(): boolean {
     const bell = this.estate.poolBell;
     Atomics.store(this.words, bell >> 2, this.sleeper.way);
     for (const link of this.links) {
       if (link.hasNews()) {
         Atomics.store(this.words, bell >> 2, 0);
         this.waitsSince = performance.now();
-        return;
+        return false;
       }
     }
     this.state = 'asleep';
     this.sleeper.sleep();
+    return true;
   }
 }

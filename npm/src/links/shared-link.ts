@@ -34,9 +34,11 @@ export interface SharedLinkSettings {
 const STRAY_MESSAGES_MAX = 64;
 /** Tasks in the ring, and those taken back whose place is not free yet. A power of two. */
 const RECORDS_MAX = 1024;
-/** Tasks that may lie in the ring before its worker is woken in the middle of a turn. */
-const UNRUNG_MAX = 32;
+/** Results after which the pool may hand over more: while it hears of the others the worker has something to do. */
+const PART = 64;
 const MEAN_SHARE = 0.125;
+/** A run time counts at most so many times the mean. */
+const OUTLIER = 8;
 
 /** A task that was handed over. Used again and again. */
 class Record {
@@ -95,8 +97,8 @@ export class SharedLink implements Link {
   private count = 0;
   /** Where the next parameters may begin. */
   private arenaAt: number;
-  /** Tasks published since the worker was last woken. */
-  private unrung = 0;
+  /** Tasks were published since the worker was last rung. */
+  private isUnrung = false;
   private strays = 0;
   private messagesHeard = 0;
   private readonly beside: { id: number; value: unknown }[] = [];
@@ -163,7 +165,8 @@ export class SharedLink implements Link {
     const kind = this.place(record, name === UNNAMED ? method : undefined, params, transfer);
     if (kind < 0) return 'full';
     if (kind === PARAMS.BY_MESSAGE) {
-      if (this.strays >= STRAY_MESSAGES_MAX) return 'full';
+      // With nothing outstanding nobody would say when there is room again; what is sent now takes the strays along.
+      if (this.strays >= STRAY_MESSAGES_MAX && this.count > 0) return 'full';
       // Throws for what cannot be cloned. The slot stays in hand for the next task.
       this.data.postMessage(name === UNNAMED ? [id, params, method] : [id, params], transfer);
     }
@@ -190,15 +193,20 @@ export class SharedLink implements Link {
     record.generation = answer;
     this.count++;
     this.hub.expectOne();
-    // A worker woken for the first of many would be asleep again before the second, so it is woken for some together.
-    if (++this.unrung === 1) this.hub.ringSoon(this);
-    else if (this.unrung >= UNRUNG_MAX) this.ringWorker();
+    // A worker rung for each of many would fall asleep between them, and every wake-up is a system call: it is rung
+    // once for all, when the running code is done. That may take long, so one that has nothing is rung for its first.
+    if (this.count === 1 && !this.hub.isFetching) {
+      this.ringWorker();
+    } else if (!this.isUnrung) {
+      this.isUnrung = true;
+      this.hub.ringSoon(this);
+    }
     return 'sent';
   }
 
   /** Wakes the worker, if it sleeps, for what was published. */
   ringWorker(): void {
-    this.unrung = 0;
+    this.isUnrung = false;
     const way = this.ring.ring_ring(this.end);
     if (way === BY_MESSAGE) this.data.postMessage(WAKE);
     else if (way !== 0) Atomics.notify(this.words, this.plot.workerBell >> 2, 1);
@@ -211,7 +219,8 @@ export class SharedLink implements Link {
 
   /** Writes the parameters and says how they travel; below 0 if there is no room now. */
   private place(
-    record: Record, method: string | undefined, params: unknown[] | null | undefined, transfer?: readonly Transferable[],
+    record: Record, method: string | undefined, params: unknown[] | null | undefined,
+    transfer?: readonly Transferable[],
   ): number {
     record.from = -1;
     if (transfer !== undefined && transfer.length > 0) return PARAMS.BY_MESSAGE;
@@ -332,9 +341,9 @@ export class SharedLink implements Link {
       }
       if (this.ring.ring_poll(this.end, record.slot, record.generation) < DONE || !this.hasHeard(record.slot)) break;
       this.deliverFirst(record);
-      delivered++;
+      if (++delivered % PART === 0) this.events.onBatchEnd();
     }
-    if (delivered > 0) this.events.onBatchEnd();
+    if (delivered % PART !== 0) this.events.onBatchEnd();
     return delivered;
   }
 
@@ -370,7 +379,9 @@ export class SharedLink implements Link {
 
   private measure(runMs: number): void {
     this.lastRunMs = runMs;
-    this.runMeanMs = this.runMeanMs === 0 ? runMs : this.runMeanMs + (runMs - this.runMeanMs) * MEAN_SHARE;
+    const mean = this.runMeanMs;
+    // A task that lost its processor for a while says nothing about the others.
+    this.runMeanMs = mean === 0 ? runMs : mean + (Math.min(runMs, mean * OUTLIER) - mean) * MEAN_SHARE;
   }
 
   /** Whether every message has come that was posted before this result. */

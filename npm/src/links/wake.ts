@@ -14,7 +14,9 @@ export const WAKE = 0;
 /** What a look that pays off adds to the score, at most to the limit, and what one that does not takes away. */
 const SCORE_MAX = 6;
 const MISS_COST = 2;
-const TRY_EVERY = 32;
+const TRY_EVERY = 16;
+/** Waits without a look after one that took far too long: whoever looked, or whom it waited for, had no processor. */
+const REST = 64;
 
 interface WaitAsync {
   (words: Int32Array, index: number, value: number): { async: boolean; value: unknown };
@@ -28,10 +30,11 @@ export function waitAsync(): WaitAsync | undefined {
 /**
  * How long looking is worth it, learnt from how long the waits were.
  *
- * Two sides that both sleep wake each other by turns, and each finds the other gone to sleep again: the waits look long
- * although nothing but the waking makes them so. So after a miss the look is made longer than the wait was, which breaks
- * the circle if it was one. If less than two looks of three pay off, because tasks are long or the processors have other
- * work, looking is given up, but for a try now and then.
+ * Two sides that both sleep wake each other by turns, and each finds the other gone to sleep again: the waits look
+ * long although nothing but the waking makes them so. So after a miss the look is made longer than the wait was, which
+ * breaks the circle if it was one. If less than two looks of three pay off, because tasks are long or the processors
+ * have other work, looking is given up, but for a try now and then. A look that pays off only after far longer than it
+ * may last shows that one of the two had no processor: the next waits are slept through, which leaves it to the other.
  */
 export class Patience {
   /** Milliseconds to look before sleeping. */
@@ -40,6 +43,7 @@ export class Patience {
   private readonly lookMsMax: number;
   private score = SCORE_MAX;
   private skipped = 0;
+  private rest = 0;
 
   /** Looks for `lookMsMin` while that pays off, and for `lookMsMax` to find out. Both 0: never looks. */
   constructor(lookMsMin: number, lookMsMax: number) {
@@ -50,6 +54,11 @@ export class Patience {
 
   /** What was waited for came after so long, while looking. */
   hit(waitedMs: number): void {
+    if (waitedMs > 2 * this.lookMsMax) {
+      this.rest = REST;
+      this.lookMs = 0;
+      return;
+    }
     this.score = Math.min(this.score + 1, SCORE_MAX);
     // Short waits shorten the look, but slowly: one of them says little about the next.
     this.lookMs = Math.min(Math.max(this.lookMs * 0.9, 2 * waitedMs, this.lookMsMin), this.lookMsMax);
@@ -57,6 +66,10 @@ export class Patience {
 
   /** It came after so long, when this side had gone to sleep. */
   miss(waitedMs: number): void {
+    if (this.rest > 0) {
+      this.rest--;
+      return;
+    }
     // Only a look can fail; a wait that began asleep says nothing about looking but how long it was.
     if (this.lookMs > 0) this.score = Math.max(this.score - MISS_COST, 0);
     const isTry = this.score > 0 || ++this.skipped % TRY_EVERY === 0;
@@ -67,8 +80,8 @@ export class Patience {
 }
 
 /**
- * The bell of one side as that side sees it: armed, and then woken through a promise or a message. One promise is enough
- * for any number of times: while it is pending it stays in the queue of the word, whatever the word says meanwhile.
+ * The bell of one side as that side sees it: armed, and then woken through a promise or a message. One promise is
+ * enough for any number of times: while it is pending it stays in the queue of the word, whatever that says meanwhile.
  */
 export class Sleeper {
   private readonly words: Int32Array;

@@ -19,10 +19,10 @@ import { BY_MESSAGE, BY_NOTIFY, Patience, Sleeper, WAKE, waitAsync } from '../li
 import type { RunTask, WorkerLink, WorkerPort } from './link.ts';
 
 /** How long the ring is looked at before the worker sleeps, in ms. */
-const LOOK_MS_MIN = 0.05;
+const LOOK_MS_MIN = 0.02;
 const LOOK_MS_MAX = 0.2;
 /** Looks between two looks at the clock. */
-const LOOKS = 16;
+const LOOKS = 32;
 /** How long the thread may be blocked, in ms. */
 const BLOCK_MS = 1;
 /** How long tasks may flow before the event loop gets a turn, in ms. */
@@ -77,7 +77,9 @@ class SharedWorkerLink implements WorkerLink {
     this.run = run;
     this.ring = instantiate(invitation.module, memory, plot.workerBlock, invitation.blockBytes);
     this.end = this.ring.ring_open(plot.region, plot.regionBytes, invitation.poolBell);
-    if (this.end === 0) throw new Error('shared link: expected the region of the pool; both sides must be of one release');
+    if (this.end === 0) {
+      throw new Error('shared link: expected the region of the pool, got another; take both sides from one release');
+    }
     const text = new Text(memory.buffer as unknown as SharedArrayBuffer);
     this.words = text.words;
     this.doubles = new Float64Array(text.words.buffer);
@@ -141,13 +143,16 @@ class SharedWorkerLink implements WorkerLink {
     const at = this.envelope;
     const words = this.words;
     const begin = this.place(value, transfer);
-    if (begin < 0) this.post(BESIDE.RESULT, id, value, transfer);
+    let now = performance.now();
+    this.doubles[(at + ENVELOPE.RUN_MS) >> 1] = now - this.startedMs;
+    if (begin < 0) {
+      this.post(BESIDE.RESULT, id, value, transfer);
+      now = performance.now();
+    }
     words[at + ENVELOPE.RESULT_KIND] = begin < 0 ? kind | RESULT.BY_MESSAGE : kind;
     words[at + ENVELOPE.RESULT_AT] = begin;
     words[at + ENVELOPE.RESULT_END] = this.arenaAt;
     words[at + ENVELOPE.MESSAGES] = this.messagesPosted;
-    const now = performance.now();
-    this.doubles[(at + ENVELOPE.RUN_MS) >> 1] = now - this.startedMs;
     this.startedMs = now;
     this.id = 0;
     const way = this.ring.ring_finish(this.end);
@@ -166,7 +171,9 @@ class SharedWorkerLink implements WorkerLink {
     const { resultsWord: start, arenaWords, consumedWord } = this.invitation.plot;
     // What lies from here on to where the last result ended has not been read by the pool.
     const oldest = Atomics.load(this.words, consumedWord);
-    const at = this.arenaAt;
+    let at = this.arenaAt;
+    // All has been read: begin again where the memory is warm, as long as the longest value has room there.
+    if (oldest === at && at - start > VALUE_WORDS_MAX) at = start;
     const isAhead = oldest > at;
     const room = isAhead ? oldest - 1 : start + arenaWords;
     let from = at;
@@ -264,6 +271,8 @@ class SharedWorkerLink implements WorkerLink {
       parcel = this.inbox.shift();
     }
     this.awaitsParcel = false;
+    // Opening a large parcel may take longer than the task, and says nothing about how long that runs.
+    this.startedMs = performance.now();
     const number = this.words[this.envelope + ENVELOPE.METHOD];
     this.run(this.id, parcel[2] ?? this.names.name(number), parcel[1]);
   }

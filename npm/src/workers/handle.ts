@@ -15,6 +15,7 @@
 import { exitMessage, TerminateError, unpackError } from '../errors.ts';
 import { CLEANUP, TERMINATE } from '../links/link.ts';
 import type { Link, LinkEvents, LinkPort } from '../links/link.ts';
+import { nextTurn } from '../links/platform.node.ts';
 import type { RemovalReason } from '../hooks.ts';
 import { Promise, REJECTED, RESOLVED } from '../promise.ts';
 import type { Settled } from '../promise.ts';
@@ -353,7 +354,10 @@ export class WorkerHandle implements LinkEvents, LinkPort {
     const worker = this.worker;
     if (worker === null) return;
     const message = exitMessage(code, signal, this.script, worker);
-    this.end(this.crash === undefined ? new TerminateError(message) : this.crashError());
+    const tell = (): void => this.end(this.crash === undefined ? new TerminateError(message) : this.crashError());
+    // What a thread posted to others while it cleaned up has come in this turn, and is to be heard before its end is.
+    if (this.cleaning && this.kind === 'thread') nextTurn(tell);
+    else tell();
   }
 
   private crashError(): Error {

@@ -8,11 +8,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { AffinitySettings } from '../../src/brain/affinity.ts';
 import { BrainFull } from '../../src/brain/load.ts';
-import { halves, newBrain, refusal, vectors } from './vectors.ts';
+import { newBrain, refusal, vectors } from './vectors.ts';
 
-test('texts, bytes and numbers have the hashes that the vectors say', () => {
+test('texts and bytes have the hashes that the vectors say', () => {
   const { affinity, exports } = newBrain();
-  const { texts, bytes, mix } = vectors('affinity-hash');
+  const { texts, bytes } = vectors('affinity-hash');
   for (const { text, hash } of texts) assert.equal(affinity.hash(text), BigInt(hash), text);
   for (const { hex, hash } of bytes) {
     const raw = Buffer.from(hex, 'hex');
@@ -20,10 +20,6 @@ test('texts, bytes and numbers have the hashes that the vectors say', () => {
     new Uint8Array(exports.memory.buffer, at, raw.length).set(raw);
     const low = exports.affinity_hash(raw.length) >>> 0;
     assert.equal(BigInt(exports.affinity_key_high() >>> 0) << 32n | BigInt(low), BigInt(hash), hex);
-  }
-  for (const { number, mixed } of mix) {
-    const low = exports.affinity_mix(...halves(number)) >>> 0;
-    assert.equal(BigInt(exports.affinity_key_high() >>> 0) << 32n | BigInt(low), BigInt(mixed), number);
   }
   assert.equal(affinity.hash(42), affinity.hash('42'), 'a number is its digits');
   assert.equal(affinity.hash(42n), 42n, 'a bigint is the hash');
@@ -37,18 +33,22 @@ function settings(set: Record<string, number> = {}): AffinitySettings {
 }
 
 test('every key has the owner and the followers that the vectors say', () => {
+  let steppedThrough = 0;
   for (const { name, method, settings: set, workers, weights, steps } of vectors('affinity-owner').cases) {
+    // Weights are for Rust alone: a pool of JavaScript's has workers of one kind.
+    if (weights !== undefined) continue;
     const { affinity, exports } = newBrain();
     affinity.configure({ ...settings(set), method });
     // Numbers from 2^31 on are for Rust alone; the module takes them, and answers with them as 32 bits with a sign.
-    workers.forEach((worker: number, at: number) => {
-      assert.equal(exports.affinity_add(worker, weights?.[at] ?? 1), 1, name);
-    });
+    for (const worker of workers) assert.equal(exports.affinity_add(worker), 1, name);
     for (const { key, owner, preference } of steps) {
-      assert.equal(affinity.owner(BigInt(key)), (owner ?? -1) | 0, `${name}, key ${key}`);
+      assert.equal(affinity.owner(BigInt(key)), owner ?? -1, `${name}, key ${key}`);
+      assert.equal(affinity.route(BigInt(key), 0), (owner ?? -1) | 0, `${name}, key ${key}`);
       assert.deepEqual(affinity.preference(BigInt(key), 4), preference, `${name}, key ${key}`);
+      steppedThrough += 1;
     }
   }
+  assert.ok(steppedThrough >= 30, `only ${steppedThrough} keys`);
 });
 
 test('settings and methods that cannot be are refused as the vectors say', () => {
@@ -94,9 +94,6 @@ test('a worker that leaves the picture owns no keys', () => {
   assert.deepEqual([affinity.route('user:42', 1), affinity.hit], [first, true]);
   workers.remove(first, 2);
   assert.deepEqual([affinity.route('user:42', 3), affinity.hit], [3 - first, false]);
-  affinity.bind('user:42', 7, 4);
-  assert.equal(affinity.route('user:42', 5), 7);
-  assert.deepEqual([affinity.forget('user:42', 6), affinity.forget('user:42', 6)], [true, false]);
 });
 
 test('keys, tables and rings have a limit', () => {

@@ -38,9 +38,14 @@ export interface VectorWorker {
   idle_since_ms?: number;
 }
 
+/** How many workers were painted into the picture of each brain. */
+const painted = new WeakMap<Brain, number>();
+
 /** Puts exactly these workers into the picture; nobody is told of their coming or going. */
-export function paint({ exports }: Brain, workers: readonly VectorWorker[], usualState = 'ready'): void {
-  while (exports.workers_len() > 0) exports.workers_remove(0);
+export function paint(brain: Brain, workers: readonly VectorWorker[], usualState = 'ready'): void {
+  const { exports } = brain;
+  for (let left = painted.get(brain) ?? 0; left > 0; left -= 1) exports.workers_remove(0);
+  painted.set(brain, workers.length);
   workers.forEach((worker, at) => {
     const state = STATES.indexOf((worker.state ?? usualState) as (typeof STATES)[number]);
     exports.workers_add(worker.id, state, worker.weight ?? 0, (worker.idle_since_ms ?? 0) * 1e6);

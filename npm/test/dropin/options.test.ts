@@ -176,16 +176,24 @@ test('threads share memory with the pool, and everything else gets messages', as
     process: open('methods.cjs', { maxWorkers: 1, workerType: 'process' }),
     wire: open('wire.cjs', { maxWorkers: 1 }),
     printing: open('methods.cjs', { maxWorkers: 1, emitStdStreams: true }),
+    plain: open('methods.cjs', { maxWorkers: 1, useWasm: false }),
   };
   for (const [name, pool] of Object.entries(cases)) {
     assert.equal(await pool.exec('add', [1, 2]), 3);
     kinds[name] = pool.workers[0].link?.kind;
   }
-  const messages = { messages: 'messages', process: 'messages', wire: 'messages', printing: 'messages' };
-  assert.deepEqual(kinds, { thread: 'shared', ...messages });
+  const { thread, ...others } = kinds;
+  assert.equal(thread, 'shared');
+  assert.deepEqual(Object.values(others), Array(5).fill('messages'));
 });
 
-test('transport "shared" is an error where it cannot be had', async () => {
+test('transport "shared" is an error where it cannot be had, at once where that is known', async () => {
+  const refused = (options: object): void => void workerpool.pool({ transport: 'shared', ...options });
+  const advice = '; use "auto" to fall back to messages';
+  const child = `transport "shared": expected a thread or a web worker, got a child process${advice}`;
+  assert.throws(() => refused({ workerType: 'process' }), { message: child });
+  const plain = `transport "shared": expected WebAssembly, got useWasm: false${advice}`;
+  assert.throws(() => refused({ useWasm: false }), { message: plain });
   const forced = open('wire.cjs', { maxWorkers: 1, transport: 'shared' });
   const error = await failureOf(forced.exec('add', [1, 2]));
   assert.match(error.message, /transport "shared": expected a worker script that calls millpond's worker\(\)/);

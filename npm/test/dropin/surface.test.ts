@@ -23,6 +23,12 @@ test('CommonJS finds the nine names, and they work', async () => {
   await pool.terminate();
 });
 
+test('every class and function is called what it is exported as', async () => {
+  const whole: Record<string, any> = { ...(await import('millpond')), ...named };
+  const nameless = Object.entries(whole).filter(([name, it]) => typeof it === 'function' && it.name !== name);
+  assert.deepEqual(nameless.map(([name, it]) => `${name} is called ${it.name}`), []);
+});
+
 test('the environment is told', () => {
   assert.equal(workerpool.platform, 'node');
   assert.equal(workerpool.isMainThread, typeof process.send !== 'function');

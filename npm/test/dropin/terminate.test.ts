@@ -75,7 +75,6 @@ for (const transport of TRANSPORTS) {
       channel.port1.on('message', (code) => codes.push(code));
       assert.equal(await pool.exec('open', [kind, channel.port2], { transfer: [channel.port2] }), 'opened');
       await pool.terminate();
-      if (kind !== 'never') await until('it told', () => codes.length > 0);
       channel.port1.close();
       assert.deepEqual(codes, kind === 'never' ? [] : [0]);
     });

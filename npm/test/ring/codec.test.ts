@@ -187,3 +187,16 @@ test('random values equal their structured clone, or are refused', () => {
   }
   assert.ok(travelled > 10_000, `only ${travelled} of 20000 travelled`);
 });
+
+test('what is far too long is refused at a glance, and leaves the memory as it was', () => {
+  const memory = new SharedArrayBuffer(WORDS * 4);
+  const text = new Text(memory);
+  const writer = new Encoder(text, new NameWriter(text, 0, NAMES_WORDS));
+  const room = NAMES_WORDS + 100;
+  for (const value of ['x'.repeat(400), 'ä'.repeat(1000), new Uint8Array(400).fill(1), new Float64Array(50).fill(1)]) {
+    assert.equal(writer.write(value, NAMES_WORDS, room), TOO_LONG);
+    assert.equal(writer.writeCall(undefined, [1, value], NAMES_WORDS, room), TOO_LONG);
+  }
+  assert.ok(new Int32Array(memory).every((word) => word === 0), 'nothing was written');
+  assert.ok(writer.write('x'.repeat(390), NAMES_WORDS, room) > 0);
+});

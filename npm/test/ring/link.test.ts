@@ -180,3 +180,39 @@ test('taking back over and over does not fill the ring for ever', async () => {
   await eventually(() => worker.send('add', [1, 1]) !== 0);
   assert.equal(await worker.call('add', [1, 2]), 3);
 });
+
+test('a link with nothing outstanding is never full, however many large tasks were taken back', async () => {
+  const large = new Uint8Array(40_000);
+  for (let round = 0; round < 200; round++) {
+    const id = worker.send('count', [large]);
+    assert.notEqual(id, 0, `full in round ${round}`);
+    if (!worker.link.revoke(id)) await worker.endOf(id);
+  }
+  assert.equal(await worker.call('count', [large]), 1);
+});
+
+test('values up to the limit and over it arrive one at a time and many at a time', async () => {
+  const texts = [3, 1000, 15_000, 16_370, 16_384, 17_000, 70_000].map((length) => 'z'.repeat(length));
+  for (let round = 0; round < 30; round++) {
+    for (const text of texts) assert.equal(await worker.call('echo', [text]), text);
+    const burst = Array.from({ length: 40 }, (_, index) => texts[(round + index) % texts.length]);
+    const sent: Promise<unknown>[] = [];
+    for (const text of burst) {
+      const id = worker.send('echo', [text]);
+      if (id === 0) break;
+      sent.push(worker.endOf(id));
+    }
+    assert.ok(sent.length >= 7, `only ${sent.length} fitted`);
+    assert.deepEqual(await Promise.all(sent), burst.slice(0, sent.length));
+  }
+});
+
+test('one task that takes far longer hardly moves the mean', async () => {
+  for (let round = 0; round < 50; round++) await worker.call('busy', [0.05]);
+  const before = worker.link.runMeanMs;
+  await worker.call('busy', [60]);
+  assert.ok(worker.link.lastRunMs >= 59);
+  assert.ok(worker.link.runMeanMs <= 2 * before, `${before} ms became ${worker.link.runMeanMs} ms`);
+  for (let round = 0; round < 100; round++) await worker.call('busy', [5]);
+  assert.ok(worker.link.runMeanMs > 2, 'but many of them do');
+});

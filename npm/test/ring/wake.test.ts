@@ -109,6 +109,30 @@ test('looking is given up when it does not pay, and taken up again when it does'
   assert.equal(never.lookMs, 0);
 });
 
+test('a look that took far too long is followed by a rest, and then by looks again', () => {
+  const patience = new Patience(0.05, 0.2);
+  patience.hit(3);
+  assert.equal(patience.lookMs, 0, 'somebody had no processor');
+  let waits = 0;
+  for (; waits < 1000 && patience.lookMs === 0; waits++) patience.miss(0.1);
+  assert.ok(waits > 32 && waits < 200, `looked again after ${waits} waits`);
+  patience.hit(0.4);
+  assert.equal(patience.lookMs, 0.2, 'twice the limit is not far too long');
+});
+
+test('a task starts although the thread that handed it over never comes to rest', async () => {
+  const worker = new LinkedWorker();
+  await worker.call('add', [1, 2]);
+  await pause(20);
+  const id = worker.send('add', [3, 4]);
+  const ended = worker.endOf(id);
+  const deadline = performance.now() + 10_000;
+  while (worker.link.startedAt(id) === undefined && performance.now() < deadline);
+  assert.notEqual(worker.link.startedAt(id), undefined);
+  assert.equal(await ended, 7);
+  await worker.end();
+});
+
 test('without SharedArrayBuffer the link says that it is not possible', () => {
   assert.equal(sharedLinkPossible(), true);
   const original = globalThis.SharedArrayBuffer;

@@ -10,8 +10,8 @@ const POINT_BITS: u32 = 32;
 const STEPS_BITS: u32 = 8;
 const STEPS: usize = 1 << STEPS_BITS;
 
-/// log2(1 + i / 256), with 32 bits behind the point.
-static TABLE: [u64; STEPS + 1] = table();
+/// log2(1 + i / 256), with 32 bits behind the point. The last is 1, of which nothing is left in 32 bits.
+static TABLE: [u32; STEPS + 1] = table();
 
 /// −log2((draw + 1) / 2^64), with 32 bits behind the point: 0 for the highest draw, 64 for the lowest.
 pub(super) fn minus_log2(draw: u64) -> u64 {
@@ -21,16 +21,17 @@ pub(super) fn minus_log2(draw: u64) -> u64 {
     let behind = if whole < u64::from(u64::BITS) { number << whole } else { 0 };
     let step = (behind >> (u64::BITS - STEPS_BITS)) as usize;
     let within = (behind << STEPS_BITS) >> POINT_BITS;
-    let rise = TABLE[step + 1] - TABLE[step];
-    let log2 = TABLE[step] + ((rise * within) >> POINT_BITS);
+    // Around the end of the numbers at the last step, where it is right again.
+    let rise = u64::from(TABLE[step + 1].wrapping_sub(TABLE[step]));
+    let log2 = u64::from(TABLE[step]) + ((rise * within) >> POINT_BITS);
     (whole << POINT_BITS) - log2
 }
 
-const fn table() -> [u64; STEPS + 1] {
+const fn table() -> [u32; STEPS + 1] {
     let mut table = [0; STEPS + 1];
     let mut step = 0;
     while step <= STEPS {
-        table[step] = log2_of(STEPS + step);
+        table[step] = log2_of(STEPS + step) as u32;
         step += 1;
     }
     table

@@ -19,9 +19,13 @@ const DRAW: u64 = 0x7264_765F_6472_6177;
 #[derive(Clone, Debug)]
 pub struct Rendezvous {
     workers: Vec<Drawer>,
-    /// Whether all have the same weight, and it need not be looked at.
-    is_even: bool,
+    /// How draws compare; none while all workers weigh the same, and their weights need not be looked at. It is set by
+    /// whoever gives weights, so a program in which nobody does goes without the logarithm and its table.
+    rank: Option<Rank>,
 }
+
+/// Less is better.
+type Rank = fn(&Draw, &Draw) -> Ordering;
 
 #[derive(Clone, Copy, Debug)]
 struct Drawer {
@@ -40,16 +44,16 @@ struct Draw {
 }
 
 impl Draw {
-    /// Less is better: first by the stretched draw, then by the draw itself, which no two workers share,
-    /// since neither of the steps that make it maps two numbers to one.
-    fn rank(&self, other: &Self, is_even: bool) -> Ordering {
-        let stretched = if is_even {
-            Ordering::Equal
-        } else {
-            let mine = u128::from(minus_log2(self.number)) * u128::from(other.weight);
-            mine.cmp(&(u128::from(minus_log2(other.number)) * u128::from(self.weight)))
-        };
-        stretched.then_with(|| other.number.cmp(&self.number))
+    /// By the draw itself, which no two workers share, since neither of the steps that make it maps two numbers to one.
+    fn rank_even(&self, other: &Self) -> Ordering {
+        other.number.cmp(&self.number)
+    }
+
+    /// By the stretched draw first.
+    fn rank_weighted(&self, other: &Self) -> Ordering {
+        let mine = u128::from(minus_log2(self.number)) * u128::from(other.weight);
+        let stretched = mine.cmp(&(u128::from(minus_log2(other.number)) * u128::from(self.weight)));
+        stretched.then_with(|| self.rank_even(other))
     }
 }
 
@@ -62,23 +66,29 @@ impl Default for Rendezvous {
 impl Rendezvous {
     /// Nobody yet.
     pub const fn new() -> Self {
-        Self { workers: Vec::new(), is_even: true }
+        Self { workers: Vec::new(), rank: None }
     }
 
     /// Adds a worker of weight 1; false if it is there already.
     pub fn add(&mut self, worker: u32) -> bool {
-        self.add_weighted(worker, 1)
+        let is_new = self.put(worker, 1);
+        self.see_weights(self.rank);
+        is_new
     }
 
     /// Adds a worker that is to own `weight` times as many keys as one of weight 1; 0 counts as 1. False if
     /// it is there already.
     pub fn add_weighted(&mut self, worker: u32, weight: u32) -> bool {
+        let is_new = self.put(worker, weight.max(1));
+        self.see_weights(Some(Draw::rank_weighted));
+        is_new
+    }
+
+    fn put(&mut self, worker: u32, weight: u32) -> bool {
         if self.workers.iter().any(|drawer| drawer.worker == worker) {
             return false;
         }
-        let salt = mix_two(DRAW, worker.into());
-        self.workers.push(Drawer { salt, worker, weight: weight.max(1) });
-        self.see_weights();
+        self.workers.push(Drawer { salt: mix_two(DRAW, worker.into()), worker, weight });
         true
     }
 
@@ -89,7 +99,7 @@ impl Rendezvous {
             return false;
         };
         drawer.weight = weight.max(1);
-        self.see_weights();
+        self.see_weights(Some(Draw::rank_weighted));
         true
     }
 
@@ -97,7 +107,7 @@ impl Rendezvous {
     pub fn remove(&mut self, worker: u32) -> bool {
         let Some(at) = self.workers.iter().position(|drawer| drawer.worker == worker) else { return false };
         self.workers.swap_remove(at);
-        self.see_weights();
+        self.see_weights(self.rank);
         true
     }
 
@@ -113,7 +123,7 @@ impl Rendezvous {
 
     /// The worker a key belongs to; nobody if there are none.
     pub fn owner(&self, key: u64) -> Option<u32> {
-        if !self.is_even {
+        if self.rank.is_some() {
             return self.best(key, |_| true).map(|draw| draw.worker);
         }
         let draws = self.workers.iter().map(|drawer| (mix(key ^ drawer.salt), drawer.worker));
@@ -125,7 +135,8 @@ impl Rendezvous {
     pub fn preference(&self, key: u64, workers: &mut [u32]) -> usize {
         let mut last: Option<Draw> = None;
         for (found, place) in workers.iter_mut().enumerate() {
-            let behind = |draw: &Draw| last.is_none_or(|last| last.rank(draw, self.is_even).is_lt());
+            let rank = self.rank.unwrap_or(Draw::rank_even);
+            let behind = |draw: &Draw| last.is_none_or(|last| rank(&last, draw).is_lt());
             let Some(best) = self.best(key, behind) else { return found };
             *place = best.worker;
             last = Some(best);
@@ -139,10 +150,12 @@ impl Rendezvous {
             worker: drawer.worker,
             weight: drawer.weight,
         });
-        draws.filter(may_win).min_by(|one, other| one.rank(other, self.is_even))
+        draws.filter(may_win).min_by(self.rank.unwrap_or(Draw::rank_even))
     }
 
-    fn see_weights(&mut self) {
-        self.is_even = self.workers.windows(2).all(|pair| pair[0].weight == pair[1].weight);
+    /// Workers or weights have changed: where some weigh more than others, draws compare by `weighted`.
+    fn see_weights(&mut self, weighted: Option<Rank>) {
+        let is_even = self.workers.windows(2).all(|pair| pair[0].weight == pair[1].weight);
+        self.rank = if is_even { None } else { weighted };
     }
 }

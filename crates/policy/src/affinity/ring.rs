@@ -12,6 +12,7 @@
 use super::hash::{mix, mix_two};
 use super::within;
 use crate::BadSetting;
+use crate::setting::Complaint;
 use alloc::vec::Vec;
 
 /// The most places at which a key may look.
@@ -42,6 +43,10 @@ impl HashRing {
     /// A ring with nobody on it: so many points for each worker (1 to 10 000), so many places for each key (1
     /// to 16).
     pub fn new(virtual_nodes: u32, probes: u32) -> Result<Self, BadSetting> {
+        Self::checked(virtual_nodes, probes)
+    }
+
+    pub(super) fn checked<E: Complaint>(virtual_nodes: u32, probes: u32) -> Result<Self, E> {
         within("affinity.virtual_nodes", 1, 10_000, virtual_nodes as usize)?;
         within("affinity.probes", 1, PROBES_MAX, probes as usize)?;
         Ok(Self { points: Vec::new(), workers: Vec::new(), virtual_nodes, probes: probes as usize })

@@ -9,6 +9,7 @@
 
 use super::hash::mix_two;
 use super::{Affinity, more_than_none, within};
+use crate::setting::Complaint;
 use crate::{BadSetting, Moment};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -64,6 +65,15 @@ impl StickyCounts {
 impl Sticky {
     /// A table for so many keys (1 to 16 777 216), each of which stays for `life` after it was last used.
     pub fn new(keys_max: usize, life: Duration) -> Result<Self, BadSetting> {
+        Self::checked(keys_max, life)
+    }
+
+    /// The same without words, for programs that have their own and must be small; none if that cannot work.
+    pub fn new_silently(keys_max: usize, life: Duration) -> Option<Self> {
+        Self::checked::<()>(keys_max, life).ok()
+    }
+
+    fn checked<E: Complaint>(keys_max: usize, life: Duration) -> Result<Self, E> {
         within("affinity.sticky_keys_max", 1, KEYS_MAX, keys_max)?;
         more_than_none("affinity.sticky_for", life)?;
         let sets = (2 * keys_max).div_ceil(WAYS).next_power_of_two();

@@ -13,7 +13,7 @@
 //! more workers than were announced, is searched from end to end.
 
 use super::scan::{Key, Smallest};
-use crate::view::{BLOCK, Seen, Views, places_of};
+use crate::view::{BLOCK, CHANGES_ARE_NOTED, Seen, Views, places_of};
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -56,6 +56,9 @@ impl<K: Key, B: PartialEq> Blocks<K, B> {
     /// A worker has come: makes room for its block.
     pub(super) fn expect_one(&mut self) {
         self.expected += 1;
+        if !CHANGES_ARE_NOTED {
+            return;
+        }
         self.least.reserve(self.expected.div_ceil(BLOCK).saturating_sub(self.least.len()));
     }
 

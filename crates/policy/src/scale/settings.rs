@@ -4,8 +4,7 @@
 //! decision hangs on how a machine rounds.
 
 use crate::BadSetting;
-use alloc::string::ToString;
-use alloc::{format, string::String};
+use crate::setting::Complaint;
 use core::time::Duration;
 
 /// The highest threshold.
@@ -111,14 +110,14 @@ impl Thresholds {
 impl ScaleSettings {
     /// Whether they can work.
     pub fn check(&self) -> Result<(), BadSetting> {
-        self.checked().map(drop)
+        self.checked::<BadSetting>().map(drop)
     }
 
-    pub(super) fn checked(&self) -> Result<Thresholds, BadSetting> {
+    pub(super) fn checked<E: Complaint>(&self) -> Result<Thresholds, E> {
         at_least_one("scaling.workers_max", self.workers_max)?;
         if !(1..=self.workers_max).contains(&self.workers_min) {
-            let expected = format!("1 to workers_max ({})", self.workers_max);
-            return Err(bad("scaling.workers_min", expected, self.workers_min.to_string()));
+            let (expected, got) = (format_args!("1 to workers_max ({})", self.workers_max), self.workers_min);
+            return Err(E::about("scaling.workers_min", expected, format_args!("{got}")));
         }
         at_least_one("scaling.step_up", self.step_up)?;
         at_least_one("scaling.step_down", self.step_down)?;
@@ -127,8 +126,9 @@ impl ScaleSettings {
         let up = fraction("scaling.scale_up_threshold", self.scale_up_threshold, 0.001, THRESHOLD_MAX)?;
         let down = fraction("scaling.scale_down_threshold", self.scale_down_threshold, 0.001, THRESHOLD_MAX)?;
         if down >= up {
-            let expected = format!("less than scale_up_threshold ({})", self.scale_up_threshold);
-            return Err(bad("scaling.scale_down_threshold", expected, self.scale_down_threshold.to_string()));
+            let expected = format_args!("less than scale_up_threshold ({})", self.scale_up_threshold);
+            let got = format_args!("{}", self.scale_down_threshold);
+            return Err(E::about("scaling.scale_down_threshold", expected, got));
         }
         let utilisation = self.predict.map_or(Ok(1000), |predict| predict.checked())?;
         Ok(Thresholds { up, down, utilisation })
@@ -136,7 +136,7 @@ impl ScaleSettings {
 }
 
 impl Predict {
-    fn checked(&self) -> Result<u64, BadSetting> {
+    fn checked<E: Complaint>(&self) -> Result<u64, E> {
         more_than_none("scaling.predict.horizon", self.horizon)?;
         more_than_none("scaling.predict.half_life", self.half_life)?;
         fraction("scaling.predict.utilisation", self.utilisation, 0.01, 1.0)
@@ -144,23 +144,26 @@ impl Predict {
 }
 
 /// In thousandths.
-fn fraction(setting: &'static str, value: f64, least: f64, most: f64) -> Result<u64, BadSetting> {
+fn fraction<E: Complaint>(setting: &'static str, value: f64, least: f64, most: f64) -> Result<u64, E> {
     // A NaN is in no range.
     if (least..=most).contains(&value) {
         Ok((value * 1000.0 + 0.5) as u64)
     } else {
-        Err(bad(setting, format!("a number from {least} to {most}"), value.to_string()))
+        Err(E::about(setting, format_args!("a number from {least} to {most}"), format_args!("{value}")))
     }
 }
 
-fn at_least_one(setting: &'static str, value: u32) -> Result<(), BadSetting> {
-    if value == 0 { Err(bad(setting, format!("1 to {}", u32::MAX), value.to_string())) } else { Ok(()) }
+fn at_least_one<E: Complaint>(setting: &'static str, value: u32) -> Result<(), E> {
+    if value == 0 {
+        Err(E::about(setting, format_args!("1 to {}", u32::MAX), format_args!("0")))
+    } else {
+        Ok(())
+    }
 }
 
-fn more_than_none(setting: &'static str, value: Duration) -> Result<(), BadSetting> {
-    if value.is_zero() { Err(bad(setting, "more than 0 s".into(), "0 s".into())) } else { Ok(()) }
-}
-
-fn bad(setting: &'static str, expected: String, got: String) -> BadSetting {
-    BadSetting { setting, expected, got }
+fn more_than_none<E: Complaint>(setting: &'static str, value: Duration) -> Result<(), E> {
+    if value.is_zero() {
+        return Err(E::about(setting, format_args!("more than 0 s"), format_args!("0 s")));
+    }
+    Ok(())
 }

@@ -45,14 +45,14 @@ impl Trend {
             return;
         }
         self.last = Some((now, arrivals_total));
-        let measured = i128::from(arrivals_total - before) * MILLION * SECOND_NS / elapsed_ns;
+        let measured = moved(0, i128::from(arrivals_total - before), MILLION * SECOND_NS, elapsed_ns);
         let Some(rate) = self.rate else {
-            self.rate = Some(narrow(measured));
+            self.rate = Some(measured);
             return;
         };
-        let expected = i128::from(rate) + i128::from(self.slope) * elapsed_ns / SECOND_NS;
-        let mixed = mix(narrow(expected), narrow(measured), Fading::over(elapsed, half_life));
-        let climbed = narrow((i128::from(mixed) - i128::from(rate)) * SECOND_NS / elapsed_ns);
+        let expected = moved(rate, self.slope.into(), elapsed_ns, SECOND_NS);
+        let mixed = mix(expected, measured, Fading::over(elapsed, half_life));
+        let climbed = moved(0, i128::from(mixed) - i128::from(rate), SECOND_NS, elapsed_ns);
         self.slope = mix(self.slope, climbed, Fading::over(elapsed, half_life.saturating_mul(2)));
         self.rate = Some(mixed);
     }
@@ -62,8 +62,8 @@ impl Trend {
     pub(super) fn workers_needed(&self, horizon: Duration, run_mean_ns: u64, utilisation: u64) -> u32 {
         let Some(rate) = self.rate else { return 0 };
         let horizon_ns = i128::from(u64::try_from(horizon.as_nanos()).unwrap_or(u64::MAX));
-        let climb = i128::from(self.slope) * horizon_ns / SECOND_NS;
-        let rate = u128::from(narrow(i128::from(rate) + climb).max(0).unsigned_abs());
+        let rate = moved(rate, self.slope.into(), horizon_ns, SECOND_NS);
+        let rate = u128::from(rate.max(0).unsigned_abs());
         let busy = rate * u128::from(run_mean_ns);
         let whole = (MILLION * SECOND_NS / 1000).unsigned_abs() * u128::from(utilisation);
         u32::try_from(busy.div_ceil(whole)).unwrap_or(u32::MAX)
@@ -73,13 +73,15 @@ impl Trend {
 /// `new`, and of what `old` differs from it as much as has not faded.
 fn mix(old: i64, new: i64, fading: Fading) -> i64 {
     let left = i128::from(fading.of(old.abs_diff(new)));
-    let left = if old < new { -left } else { left };
-    narrow(i128::from(new) + left)
+    moved(new, if old < new { -left } else { left }, 1, 1)
 }
 
-/// The nearest number that fits.
-fn narrow(number: i128) -> i64 {
-    let fits = number.clamp(i64::MIN.into(), i64::MAX.into());
+/// `from`, moved on by `by` times `times` in `per`; the nearest number that fits. Kept apart, since numbers of 128 bits
+/// take much code where there is no instruction for them.
+#[inline(never)]
+fn moved(from: i64, by: i128, times: i128, per: i128) -> i64 {
+    let to = i128::from(from) + by * times / per;
+    let fits = to.clamp(i64::MIN.into(), i64::MAX.into());
     i64::try_from(fits).unwrap_or(i64::MAX)
 }
 

@@ -18,8 +18,12 @@ use core::ops::{Deref, Range};
 /// So many workers share one note.
 pub(crate) const BLOCK: usize = 64;
 
+/// Whether any picture notes its changes. Not in WebAssembly: nobody has hundreds of workers there, and what is made of
+/// the notes would be a tenth of the module. Decisions are the same, and with thousands of workers they take longer.
+pub(crate) const CHANGES_ARE_NOTED: bool = !cfg!(target_family = "wasm");
+
 /// A picture of up to so many workers notes nothing.
-const SMALL_MAX: usize = 4 * BLOCK;
+const SMALL_MAX: usize = if CHANGES_ARE_NOTED { 4 * BLOCK } else { usize::MAX };
 
 /// At least so many changes are noted: each task that comes or ends makes some.
 const LATEST_MIN: usize = 32;
@@ -99,7 +103,7 @@ impl Changes {
     /// Whether changes are noted.
     #[inline]
     pub(super) fn are_noted(&self) -> bool {
-        !self.latest.is_empty()
+        CHANGES_ARE_NOTED && !self.latest.is_empty()
     }
 
     /// Whether it is known that nobody has come or gone since.
@@ -128,6 +132,10 @@ impl Changes {
     /// Everything has been seen as it is now.
     #[inline]
     pub(super) fn see(&self, seen: &mut Seen) {
+        if !self.are_noted() {
+            // Nobody will be told of a change since then, so it need not be remembered.
+            return;
+        }
         if !self.identity.is(seen) {
             seen.picture.clone_from(&self.identity.0);
         }
@@ -199,6 +207,10 @@ impl<T> Column<T> {
 
     pub(super) fn push(&mut self, _end: Place, fact: T) {
         self.0.push(fact);
+    }
+
+    pub(super) fn remove(&mut self, _end: Place, at: usize) {
+        self.0.remove(at);
     }
 
     pub(super) fn truncate(&mut self, end: Place) {
@@ -288,9 +300,10 @@ mod tests {
     #[test]
     fn who_comes_or_goes_makes_everything_new() {
         let mut workers = crew(MANY);
-        let ways: [fn(&mut Views); 4] = [
+        let ways: [fn(&mut Views); 5] = [
             |workers| workers.push(WorkerView::default()),
             |workers| assert!(workers.pop().is_some()),
+            |workers| workers.remove(7),
             |workers| workers.truncate(MANY - 9),
             |workers| {
                 // Small for a while, and as large as before in the end.
