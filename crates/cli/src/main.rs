@@ -20,6 +20,7 @@ mod excerpt;
 mod failure;
 mod get;
 mod interrupt;
+mod journal;
 mod load;
 mod ls;
 mod man;
@@ -67,6 +68,8 @@ enum Command {
     Dead(dead::DeadArguments),
     /// What the clock asks the daemon for
     Schedule(schedule::ScheduleArguments),
+    /// Look at the files of a journal, or mend them
+    Journal(journal::JournalArguments),
     /// Show what the daemon has done and has to do
     Stats(stats::StatsArguments),
     /// Watch the daemon work: workers, queues, rates and latencies, live
@@ -96,6 +99,7 @@ fn main() -> ExitCode {
         Command::Ls(arguments) => ls::run(&arguments),
         Command::Dead(arguments) => dead::run(&arguments),
         Command::Schedule(arguments) => schedule::run(&arguments),
+        Command::Journal(arguments) => journal::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

@@ -52,6 +52,10 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
 
+    /// Where accepted tasks are kept, so that no crash loses one: docs/durability.md
+    #[arg(long, value_name = "DIR")]
+    journal: Option<PathBuf>,
+
     /// Write the log as JSON: one object a line
     #[arg(long)]
     json: bool,
@@ -76,6 +80,11 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
 fn settings(arguments: &ServeArguments) -> Result<Settings, Failure> {
     let mut flags = arguments.flags.clone();
     flags.given.extend(arguments.listen.iter().map(|address| ("--web-listen".to_owned(), address.clone())));
+    if let Some(directory) = &arguments.journal {
+        let path = std::path::absolute(directory)
+            .map_err(|error| Failure::Usage(format!("--journal {}: {error}", directory.display())))?;
+        flags.given.push(("--journal-dir".to_owned(), path.display().to_string()));
+    }
     let configuration = config_file::load(arguments.config.as_deref(), &flags)?;
     for finding in configuration.loaded.findings() {
         let text = check::told(finding, &configuration, Paint::for_errors());
@@ -161,6 +170,7 @@ impl Daemon {
                 "mailbox": mailbox,
                 "memory": memory,
                 "isolated_processes": self.processes,
+                "journal": handle.journal_health(),
                 "web": web,
                 "handlers": handle.handlers(),
             }));
@@ -181,6 +191,13 @@ impl Daemon {
         }
         if let Some(url) = &web {
             let _ = writeln!(text, "  HTTP, dashboard {url}/");
+        }
+        if let Some(journal) = handle.journal_health() {
+            let _ = writeln!(
+                text,
+                "  journal         {} ({} tasks came back)",
+                journal.directory, journal.restored
+            );
         }
         if let Some(processes) = self.processes {
             let _ = writeln!(text, "  isolation       functions run in {processes} processes of their own");
@@ -237,6 +254,7 @@ impl Daemon {
         if let Some(door) = &web {
             door.stop_accepting(CLOSE_TIME);
         }
+        let is_durable = service.handle().is_durable();
         let DrainReport { left, .. } = service.stop(CLOSE_TIME);
         let cut = web.map_or(0, |door| door.close(CLOSE_TIME).cut);
         if cut > 0 {
@@ -257,6 +275,11 @@ impl Daemon {
         }
         log.info(&match left {
             0 => format!("stopped; {ended} tasks ended while draining, none is lost"),
+            _ if is_durable => {
+                format!(
+                    "stopped; {ended} tasks ended while draining, {left} are kept and go on after the restart"
+                )
+            }
             _ => format!("stopped; {ended} tasks ended while draining, {left} were cancelled"),
         });
         if left > 0 && signals.count() > 1 { Err(Failure::Interrupted) } else { Ok(()) }

@@ -46,9 +46,31 @@ struct Stats {
     tasks_max: u64,
     stages: BTreeMap<String, u64>,
     results: Results,
+    backlog: u64,
+    journal: Option<Journal>,
+    dead_letters: Option<Dead>,
     pool: Pool,
     handlers: BTreeMap<String, Handler>,
     control: Control,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Journal {
+    directory: String,
+    state: String,
+    reason: Option<String>,
+    disk_bytes: u64,
+    batch_records_mean: f64,
+    sync_mean_us: u64,
+    restored: u64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Dead {
+    kept: u64,
+    bytes: u64,
 }
 
 #[derive(Debug, Default, Deserialize)]

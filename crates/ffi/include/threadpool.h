@@ -56,6 +56,12 @@
 #define ERR_NOT_ENDED (-116)
 /** The daemon died while it had the task, which may have run. */
 #define ERR_DAEMON_DIED (-117)
+/** The task was refused because the journal's disk has no room. */
+#define ERR_JOURNAL_FULL (-118)
+/** The journal cannot be written; a restart is needed. */
+#define ERR_JOURNAL_FAILED (-119)
+/** The daemon stopped; the task is kept and goes on after the restart. */
+#define ERR_POSTPONED (-120)
 /** This is a mistake of millpond itself; please report it. */
 #define ERR_INTERNAL (-199)
 

@@ -170,6 +170,11 @@ impl Here {
                 return Err(refused.failure);
             }
         };
+        // With a journal, accepted means kept.
+        if let Err(refused) = accepted.wait_kept() {
+            self.numbers.forget(number);
+            return Err(refused.failure);
+        }
         if accepted.is_new {
             self.numbers.named(accepted.task.id(), number);
         } else if callback.is_none() {

@@ -3,6 +3,7 @@
 // drawing.
 
 import { choice, byId, write } from "./dom.js";
+import { deadLetters, schedules } from "./dead.js";
 import { Drawer } from "./drawer.js";
 import { events } from "./events.js";
 import { figures, showLive } from "./figures.js";
@@ -36,6 +37,11 @@ const crafts = handlers({
   },
   chosen: (name) => table.only(name),
 });
+const letters = deadLetters((id) => {
+  table.refresh();
+  drawer.open(id);
+});
+const clock = schedules();
 let state = null;
 let accepted = null;
 let frame;
@@ -84,6 +90,8 @@ function stir() {
 function greeted({ version }) {
   write(byId("fact-version"), `version ${version}`);
   crafts.load();
+  letters.load();
+  clock.load();
 }
 
 function ticked(tick) {

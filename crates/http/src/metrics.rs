@@ -8,6 +8,7 @@
 //! Not here: exemplars. They would need the trace of a task to be kept with a bucket of a histogram, which is
 //! more than a scrape is worth to a worker; a trace says in itself how long its task took.
 
+mod durable_table;
 #[cfg(test)]
 mod page;
 mod pool_part;
@@ -18,6 +19,7 @@ mod text;
 use crate::api::Api;
 use crate::clients::Census;
 use crate::door::Door;
+use durable_table::DURABLE_TABLE;
 use millpond_tasks::{Buckets, HandlerStats, Stats, TraceStats};
 use process::Process;
 use std::collections::BTreeMap;
@@ -35,7 +37,7 @@ pub(crate) fn metrics_text(api: &Api, open_metrics: bool) -> Vec<u8> {
     let format = if open_metrics { Format::OpenMetrics } else { Format::Prometheus };
     let picture = Picture::now(api);
     let mut text = String::with_capacity(64 << 10);
-    for metric in TABLE {
+    for metric in TABLE.iter().chain(DURABLE_TABLE) {
         text::write(&mut text, format, metric, &picture);
     }
     let pool = api.service.pool_metrics().to_prometheus(&api.service.config().pool.name);

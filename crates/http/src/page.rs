@@ -42,6 +42,7 @@ const FILES: &[BuiltIn] = built_in![
     "icon.svg" PICTURE,
     "announce.js" SCRIPT,
     "api.js" SCRIPT,
+    "dead.js" SCRIPT,
     "dom.js" SCRIPT,
     "drawer.js" SCRIPT,
     "events.js" SCRIPT,

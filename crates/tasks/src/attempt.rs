@@ -4,28 +4,23 @@
 //! cancel, the end of the time allowed) have one winner and the others find nothing to do. What follows from
 //! a step for others is done after the lock is released.
 //!
-//! Not here: whether a request is accepted at all (`submit.rs`).
+//! Not here: whether a request is accepted at all (`submit.rs`), how it ends (`ending.rs`), where it waits for room
+//! (`backlog.rs`).
 
 use crate::call::{Call, StopCause, Stopped};
 use crate::config::RetrySettings;
-use crate::dead::DeadLetter;
+use crate::ending::Ending;
 use crate::error::{ErrorCode, TaskFailure};
-use crate::outcome::Outcome;
 use crate::service::Shared;
 use crate::status::keep_try;
 use crate::stream::{Push, Said};
-use crate::task::{EndHook, Stage, State, Task};
-use crate::watch::Known;
+use crate::task::{Stage, State, Task};
 use millpond::{Priority, SubmitError, TaskOptions};
 use serde_json::value::RawValue;
-use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-/// How long a task that is due waits for room in a full queue before it tries again.
-const FULL_QUEUE_PAUSE: Duration = Duration::from_millis(10);
 
 /// A task in the pool's queue. If the pool lets go of it unrun, it still ends.
 struct Queued(Option<Arc<Task>>);
@@ -46,22 +41,6 @@ impl Drop for Queued {
     }
 }
 
-/// How a task ends.
-struct Ending {
-    result: Result<Box<RawValue>, TaskFailure>,
-    /// What its handler is told, if it runs.
-    stop: Option<StopCause>,
-    /// Whether a failure is kept as a dead letter: its last attempt failed by itself.
-    may_die: bool,
-}
-
-impl Ending {
-    /// Without a last attempt.
-    fn unrun(failure: TaskFailure) -> Self {
-        Self { result: Err(failure), stop: None, may_die: false }
-    }
-}
-
 /// Why a task cannot be queued now.
 pub(crate) enum NoRoom {
     Full,
@@ -75,52 +54,68 @@ impl Task {
             self.expire_after(expires);
         }
         if delay.is_zero() {
-            return self.queue(Stage::Delayed);
+            return self.queue();
         }
         let mut state = self.lock();
         if state.stage != Stage::Ended {
-            self.wait_for_time(&mut state, Stage::Delayed, delay);
+            self.hold(&mut state, Stage::Delayed, delay);
         }
         Ok(())
     }
 
-    /// Takes back a task that found no room; false if it has ended already. Somebody may have found it by its
-    /// id in the meantime, so it gets an outcome, but it counts as refused and not as ended.
-    pub(crate) fn withdraw(self: &Arc<Self>, failure: &TaskFailure) -> bool {
-        let mut state = self.lock();
-        if state.stage == Stage::Ended {
-            return false;
+    /// As [`launch`](Self::launch), for one that was promised to run: if there is no room, it waits for some.
+    pub(crate) fn begin_life(self: &Arc<Self>, is_held: bool) {
+        if let Some(expires) = self.expires {
+            self.expire_after(expires.saturating_sub(self.accepted_at.elapsed()));
         }
-        self.set_stage(&mut state, Stage::Ended);
-        let waited = self.accepted_at.elapsed();
-        let outcome = Outcome { result: Err(failure.clone()), attempts: 0, waited, ran: Duration::ZERO };
-        let set = self.outcome.set(outcome);
-        debug_assert!(set.is_ok(), "a task ends once");
-        self.shared.events.tell(self, Stage::Ended);
-        let owner = state.owner;
-        let expiry = state.expiry.take();
-        state.regions = None;
-        let readers = mem::take(&mut state.readers);
-        let on_end = mem::take(&mut state.on_end);
-        self.wake_waiting(&state);
-        drop(state);
-        if let Some(expiry) = expiry {
-            self.shared.timer.cancel(expiry);
+        if !is_held {
+            self.queue_or_wait();
         }
-        // Whoever submitted it hears of it by the refusal.
-        self.tell(readers.into_iter().filter(|known| Some(known.number) != owner), on_end);
-        true
     }
 
-    /// Puts it into the queue of the pool. If there is no room, it stands at `otherwise`.
-    fn queue(self: &Arc<Self>, otherwise: Stage) -> Result<(), NoRoom> {
-        {
+    /// Goes on with a task that came back after a restart: it waits for its time, or for room.
+    pub(crate) fn go_on(self: &Arc<Self>, wait: Option<Duration>) {
+        let mut state = self.lock();
+        if let Some(expires) = self.expires.filter(|_| state.attempt == 0) {
+            let now = self.shared.wall.unix_ns(Instant::now());
+            let age = Duration::from_nanos(now.saturating_sub(self.accepted_unix_ns));
+            drop(state);
+            self.expire_after(expires.saturating_sub(age));
+            state = self.lock();
+        }
+        match wait {
+            Some(wait) => {
+                let stage = state.stage;
+                self.hold(&mut state, stage, wait);
+            }
+            None => {
+                drop(state);
+                self.shared.backlog.add(self);
+            }
+        }
+    }
+
+    /// Puts it into the queue, or lets it wait for room.
+    fn queue_or_wait(self: &Arc<Self>) {
+        match self.queue() {
+            Ok(()) => {}
+            Err(NoRoom::Full) => self.shared.wait_for_room(self),
+            Err(NoRoom::Closed) => self.stops_unrun(),
+        }
+    }
+
+    /// Puts it into the queue of the pool. If there is no room, it stands where it stood.
+    pub(crate) fn queue(self: &Arc<Self>) -> Result<(), NoRoom> {
+        let stood = {
             let mut state = self.lock();
             if state.stage == Stage::Ended {
                 return Ok(());
             }
+            let stood = state.stage;
             self.set_stage(&mut state, Stage::Queued);
-        }
+            state.is_in_pool = true;
+            stood
+        };
         let queued = Queued(Some(Arc::clone(self)));
         let pool = &self.shared.pool;
         let work = move || queued.run();
@@ -141,45 +136,45 @@ impl Task {
                 Ok(())
             }
             Err(refused) => {
-                // The stage first: what comes back with the refusal must not end the task when it is dropped.
+                // First of all: what comes back with the refusal must not end the task when it is dropped.
                 let mut state = self.lock();
+                state.is_in_pool = false;
                 if state.stage == Stage::Ended {
                     return Ok(());
                 }
-                self.set_stage(&mut state, otherwise);
+                self.set_stage(&mut state, stood);
                 drop(state);
                 Err(if matches!(refused, SubmitError::Closed(_)) { NoRoom::Closed } else { NoRoom::Full })
             }
         }
     }
 
+    /// Whether it waits for nothing any more.
+    pub(crate) fn has_left(&self) -> bool {
+        self.lock().stage == Stage::Ended
+    }
+
     /// Holds it until `wait` is over.
-    fn wait_for_time(self: &Arc<Self>, state: &mut State, stage: Stage, wait: Duration) {
+    pub(crate) fn hold(self: &Arc<Self>, state: &mut State, stage: Stage, wait: Duration) {
         self.set_stage(state, stage);
+        let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        state.due_ms = Some(self.shared.now_ms().saturating_add(wait_ms));
         let task = Arc::clone(self);
         state.timer = Some(self.shared.timer.after(wait, move || task.is_due()));
     }
 
     /// Its delay or its pause is over.
     fn is_due(self: &Arc<Self>) {
-        let stage = {
-            let mut state = self.lock();
-            if !matches!(state.stage, Stage::Delayed | Stage::Retrying) {
-                return;
-            }
-            state.timer = None;
-            state.queued_since = Some(Instant::now());
-            state.stage
-        };
-        let Err(no_room) = self.queue(stage) else { return };
         let mut state = self.lock();
-        // Somebody may have cancelled it meanwhile.
-        if state.stage == stage {
-            match no_room {
-                NoRoom::Full => self.wait_for_time(&mut state, stage, FULL_QUEUE_PAUSE),
-                NoRoom::Closed => self.end(state, Ending::unrun(stopped_unrun())),
-            }
+        if !matches!(state.stage, Stage::Delayed | Stage::Retrying) {
+            return;
         }
+        state.timer = None;
+        state.due_ms = None;
+        state.queued_since = Some(Instant::now());
+        self.set_stage(&mut state, Stage::Queued);
+        drop(state);
+        self.queue_or_wait();
     }
 
     /// Ends it if no attempt begins within this time.
@@ -215,8 +210,12 @@ impl Task {
         }
         self.set_stage(&mut state, Stage::Running);
         state.ticket = None;
+        state.is_in_pool = false;
         state.attempt += 1;
         let attempt = state.attempt;
+        if let Some(ledger) = self.ledger() {
+            ledger.began(self, attempt);
+        }
         let now = Instant::now();
         state.began_at = Some(now);
         let worker = millpond::current_worker();
@@ -232,6 +231,8 @@ impl Task {
         if let Some(expiry) = expiry {
             self.shared.timer.cancel(expiry);
         }
+        // It has left a place in the queue.
+        self.shared.feed();
         let _having = self.shared.at_work.has(worker, self.sequence);
         self.handler.handler.start(Call::new(Arc::clone(self), attempt, regions));
     }
@@ -285,7 +286,7 @@ impl Task {
         let retry = match &result {
             Err(failure) => {
                 failure.code.row().retry_may_help
-                    && state.attempt <= self.retries
+                    && self.attempts_used(&state) <= self.retries
                     && !self.shared.is_stopping.load(Relaxed)
             }
             Ok(_) => false,
@@ -307,8 +308,11 @@ impl Task {
         self.set_live(&mut state, 0);
         state.stop_cause = stop.unwrap_or(StopCause::Cancelled);
         let settings = self.handler.retry.get().unwrap_or(&self.shared.config.retry);
-        let pause = self.shared.pause_before_retry(state.attempt, settings);
-        self.wait_for_time(&mut state, Stage::Retrying, pause);
+        let pause = self.shared.pause_before_retry(self.attempts_used(&state), settings);
+        self.hold(&mut state, Stage::Retrying, pause);
+        if let (Some(ledger), Some(due_ms)) = (self.ledger(), state.due_ms) {
+            ledger.failed(self, state.attempt, due_ms);
+        }
         drop(state);
         if let Some(timer) = timer {
             self.shared.timer.cancel(timer);
@@ -318,6 +322,11 @@ impl Task {
         }
     }
 
+    /// How many attempts count against its retries: one in which the daemon died does not.
+    fn attempts_used(&self, state: &State) -> u32 {
+        state.attempt.saturating_sub(state.crashes).max(1)
+    }
+
     /// What is told if this attempt was the last of several.
     fn last_word(
         &self,
@@ -325,122 +334,13 @@ impl Task {
         result: Result<Box<RawValue>, TaskFailure>,
     ) -> Result<Box<RawValue>, TaskFailure> {
         result.map_err(|failure| {
-            if self.retries == 0 || state.attempt <= self.retries || !failure.code.row().retry_may_help {
+            let has_more = self.attempts_used(state) <= self.retries;
+            if self.retries == 0 || has_more || !failure.code.row().retry_may_help {
                 return failure;
             }
             let message = format!("{} attempts failed; the last: {failure}", state.attempt);
             TaskFailure { code: ErrorCode::RetriesExhausted, message, at: failure.at }
         })
-    }
-
-    /// Ends it from whatever stage, unless it has ended.
-    pub(crate) fn cancel(self: &Arc<Self>, cause: StopCause) -> Result<(), TaskFailure> {
-        let state = self.lock();
-        if state.stage == Stage::Ended {
-            let message = format!("task {} has ended and cannot be cancelled", self.id);
-            return Err(TaskFailure::new(ErrorCode::AlreadyEnded, message));
-        }
-        let failure = match cause {
-            StopCause::ShuttingDown if state.stage != Stage::Running => stopped_unrun(),
-            StopCause::ShuttingDown => {
-                TaskFailure::new(ErrorCode::Cancelled, "the daemon stopped while the task ran")
-            }
-            _ => TaskFailure::new(
-                ErrorCode::Cancelled,
-                format!("it was {} when it was cancelled", state.stage.name()),
-            ),
-        };
-        self.end(state, Ending { result: Err(failure), stop: Some(cause), may_die: false });
-        Ok(())
-    }
-
-    /// The pool let go of it unrun: a policy dropped it, or the pool has stopped.
-    fn was_let_go(self: &Arc<Self>) {
-        let state = self.lock();
-        if state.stage == Stage::Queued {
-            let failure = if self.shared.is_stopping.load(Relaxed) {
-                stopped_unrun()
-            } else {
-                TaskFailure::new(
-                    ErrorCode::Dropped,
-                    "the queue was full and back_pressure.policy drops tasks",
-                )
-            };
-            self.end(state, Ending::unrun(failure));
-        }
-    }
-
-    /// The end: sets the outcome, then tells everybody who wants to know.
-    fn end(self: &Arc<Self>, mut state: MutexGuard<'_, State>, ending: Ending) {
-        let Ending { result, stop, may_die } = ending;
-        let now = Instant::now();
-        let letter = self.letter(&state, result.as_ref().err().filter(|_| may_die), now);
-        let began = state.began_at;
-        let outcome = Outcome {
-            result,
-            attempts: state.attempt,
-            waited: began.unwrap_or(now).saturating_duration_since(self.accepted_at),
-            ran: match began {
-                Some(began) if state.stage == Stage::Running => now.saturating_duration_since(began),
-                _ => state.ran,
-            },
-        };
-        self.set_stage(&mut state, Stage::Ended);
-        self.set_live(&mut state, 0);
-        state.stop_cause = stop.unwrap_or(StopCause::Cancelled);
-        // Whoever sees the end finds the letter.
-        if let Some(letter) = letter {
-            self.shared.dead.keep(letter);
-        }
-        let set = self.outcome.set(outcome);
-        debug_assert!(set.is_ok(), "a task ends once");
-        self.shared.events.tell(self, Stage::Ended);
-        let readers = mem::take(&mut state.readers);
-        let on_end = mem::take(&mut state.on_end);
-        let is_owner_there =
-            state.owner.is_some_and(|owner| readers.iter().any(|known| known.number == owner));
-        let is_told = state.owner.is_none() || is_owner_there;
-        let regions = state.regions.take();
-        let loose = (state.ticket.take(), [state.timer.take(), state.expiry.take()], state.on_stop.take());
-        self.wake_waiting(&state);
-        drop(state);
-        // Before anybody is told: whoever hears of the end may want the memory back.
-        drop(regions);
-
-        let (ticket, timers, hook) = loose;
-        for timer in timers.into_iter().flatten() {
-            self.shared.timer.cancel(timer);
-        }
-        if let Some(ticket) = ticket {
-            ticket.cancel();
-        }
-        self.shared.has_ended(self, self.keep || !is_told);
-        self.tell(readers, on_end);
-        if let (Some(hook), Some(cause)) = (hook, stop) {
-            guarded(|| hook(cause));
-        }
-        self.shared.trace_end(self);
-        self.shared.was_told();
-    }
-
-    /// What is kept of it if it dies of this failure.
-    fn letter(&self, state: &State, failure: Option<&TaskFailure>, now: Instant) -> Option<DeadLetter> {
-        let failure = failure.filter(|_| self.shared.dead.is_on())?;
-        let mut letter = DeadLetter::of(self, state, failure, self.shared.wall.unix_ns(now) / 1_000_000);
-        letter.number = self.shared.dead.next_number();
-        Some(letter)
-    }
-
-    /// Tells readers and callbacks that it has ended.
-    fn tell(self: &Arc<Self>, readers: impl IntoIterator<Item = Known>, on_end: Vec<EndHook>) {
-        for known in readers {
-            guarded(|| known.reader.who.told(known.reader.tag, self));
-        }
-        if let Some(outcome) = self.outcome.get() {
-            for act in on_end {
-                guarded(|| act(self, outcome));
-            }
-        }
     }
 
     /// Adds a partial result to the stream, and waits for room if need be.
@@ -505,10 +405,6 @@ impl Task {
 /// Calls somebody who wants to be told. A panic is theirs, and must not keep others from being told.
 pub(crate) fn guarded(act: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(act));
-}
-
-fn stopped_unrun() -> TaskFailure {
-    TaskFailure::new(ErrorCode::Draining, "the daemon stopped before the task was run")
 }
 
 impl Shared {

@@ -45,6 +45,9 @@ impl Task {
             return Err(Stopped::Over);
         }
         state.checkpoint = Some(Arc::clone(&value));
+        if let Some(ledger) = self.ledger() {
+            ledger.checkpoint(self, &value);
+        }
         drop(state);
         self.shared.tell_of_checkpoint(self, &value);
         Ok(())

@@ -205,11 +205,21 @@ impl DeadLetters {
     }
 
     /// A letter that was kept before the daemon started.
-    #[allow(dead_code, reason = "the journal asks for it")]
     pub(crate) fn restore(&self, letter: DeadLetter) {
         let mut kept = self.lock();
         kept.number = kept.number.max(letter.number);
         kept.add(letter);
+    }
+
+    /// The next letter has a higher number than this.
+    pub(crate) fn go_on_from(&self, number: u64) {
+        let mut kept = self.lock();
+        kept.number = kept.number.max(number);
+    }
+
+    /// The last number given.
+    pub(crate) fn last_number(&self) -> u64 {
+        self.lock().number
     }
 
     /// Lets go of letters that are too old.
@@ -273,7 +283,6 @@ impl DeadLetters {
     }
 
     /// All of them, oldest first.
-    #[allow(dead_code, reason = "the journal asks for it")]
     pub(crate) fn all(&self) -> Vec<Arc<DeadLetter>> {
         self.lock().letters.values().cloned().collect()
     }

@@ -82,6 +82,9 @@ error_table! {
     RetriesExhausted = -115, "retries-exhausted", 500, false, "Every attempt failed, and no further one is allowed.";
     NotEnded = -116, "not-ended", 409, true, "The task has not ended, and only one that has can be asked for this.";
     DaemonDied = -117, "daemon-died", 503, true, "The daemon died while it had the task, which may have run.";
+    JournalFull = -118, "journal-full", 503, true, "The task was refused because the journal's disk has no room.";
+    JournalFailed = -119, "journal-failed", 503, true, "The journal cannot be written; a restart is needed.";
+    Postponed = -120, "postponed", 504, false, "The daemon stopped; the task is kept and goes on after the restart.";
     Internal = -199, "internal", 500, true, "This is a mistake of millpond itself; please report it.";
 }
 

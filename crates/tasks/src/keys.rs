@@ -5,16 +5,15 @@
 //! `keys_age_max`, and the oldest one first if there are more than `keys_max`.
 
 use crate::config::KeySettings;
+use crate::ledger::KeyRecord;
 use crate::request::{Request, TaskId};
-use std::collections::hash_map::RandomState;
+use millpond::policy::affinity::hash_bytes;
 use std::collections::{HashMap, VecDeque};
-use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub(crate) struct Keys {
     settings: KeySettings,
-    hasher: RandomState,
     known: Mutex<Known>,
 }
 
@@ -50,7 +49,7 @@ pub(crate) struct LockedKeys<'a> {
 
 impl Keys {
     pub(crate) fn new(settings: KeySettings) -> Self {
-        Self { settings, hasher: RandomState::new(), known: Mutex::default() }
+        Self { settings, known: Mutex::default() }
     }
 
     /// Holds the keys still, after forgetting those that are too old.
@@ -64,11 +63,40 @@ impl Keys {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).by_key.len()
     }
 
+    /// All of them, for a journal.
+    pub(crate) fn all(&self, now_ms: u64) -> Vec<KeyRecord> {
+        let now = Instant::now();
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let record = |(key, since): &(Arc<str>, Instant)| {
+            let Use { fingerprint, id } = known.by_key.get(key)?;
+            let age = u64::try_from(now.saturating_duration_since(*since).as_millis()).unwrap_or(u64::MAX);
+            let since_ms = now_ms.saturating_sub(age);
+            Some(KeyRecord { key: (**key).into(), fingerprint: *fingerprint, id: id.clone(), since_ms })
+        };
+        known.order.iter().filter_map(record).collect()
+    }
+
+    /// Those that a journal remembers.
+    pub(crate) fn restore(&self, mut records: Vec<KeyRecord>, now_ms: u64) {
+        records.sort_by_key(|record| record.since_ms);
+        let now = Instant::now();
+        for KeyRecord { key, fingerprint, id, since_ms } in records {
+            let age = Duration::from_millis(now_ms.saturating_sub(since_ms));
+            let mut locked = self.lock(now);
+            locked.now = now.checked_sub(age).unwrap_or(now);
+            locked.release(&key, &id);
+            locked.note(&key, fingerprint, &id);
+        }
+    }
+
     /// What the request asks for, whatever it is called.
     pub(crate) fn fingerprint(&self, request: &Request) -> u64 {
         let Request { target, args, priority, affinity, timeout, delay, retries, .. } = request;
         let when = (delay, request.run_at_ms, request.expires);
-        self.hasher.hash_one((target, args.get(), priority, affinity, timeout, when, retries))
+        // The same in every process, because keys outlive the daemon if there is a journal.
+        let asked =
+            format!("{target:?} {priority:?} {affinity:?} {timeout:?} {when:?} {retries} {}", args.get());
+        hash_bytes(asked.as_bytes())
     }
 }
 

@@ -68,6 +68,22 @@ impl TaskList {
         self.sequence.fetch_add(1, Relaxed) + 1
     }
 
+    /// Ids and places go on behind these.
+    pub(crate) fn go_on_from(&self, assigned: u64, sequence: u64) {
+        self.assigned.fetch_max(assigned, Relaxed);
+        self.sequence.fetch_max(sequence, Relaxed);
+    }
+
+    /// The last id given.
+    pub(crate) fn last_assigned(&self) -> u64 {
+        self.assigned.load(Relaxed)
+    }
+
+    /// The last place given.
+    pub(crate) fn last_sequence(&self) -> u64 {
+        self.sequence.load(Relaxed)
+    }
+
     /// Whether this id was given once.
     pub(crate) fn was_assigned(&self, id: &TaskId) -> bool {
         matches!(id, TaskId::Assigned(number) if (1..=self.assigned.load(Relaxed)).contains(number))

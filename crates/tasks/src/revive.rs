@@ -11,7 +11,7 @@ use crate::door::DoorName;
 use crate::error::{ErrorCode, TaskFailure};
 use crate::outcome::Refused;
 use crate::request::{Request, TaskId};
-use crate::service::ServiceHandle;
+use crate::service::{ServiceHandle, Shared};
 use crate::submit::{Accepted, Parts, Submit};
 use serde::Serialize;
 use std::sync::Arc;
@@ -81,13 +81,21 @@ impl ServiceHandle {
     /// Lets go of the latest dead letter of a task.
     pub fn purge_dead(&self, id: &TaskId) -> Result<(), TaskFailure> {
         let letter = self.dead_letter(id)?;
-        if self.shared.dead.take(letter.number, false) { Ok(()) } else { Err(no_letter(id)) }
+        if self.let_go(&letter) { Ok(()) } else { Err(no_letter(id)) }
     }
 
     /// Lets go of all that fit, and says how many.
     pub fn purge_dead_all(&self, filter: &DeadFilter) -> usize {
         let letters = self.shared.dead.find(filter, self.shared.now_ms(), usize::MAX);
-        letters.iter().filter(|letter| self.shared.dead.take(letter.number, false)).count()
+        letters.iter().filter(|letter| self.let_go(letter)).count()
+    }
+
+    fn let_go(&self, letter: &DeadLetter) -> bool {
+        let is_there = self.shared.dead.take(letter.number, false);
+        if is_there {
+            self.shared.letters_gone(&[letter.number]);
+        }
+        is_there
     }
 
     fn revive(&self, letter: &Arc<DeadLetter>, door: DoorName) -> Result<Accepted, Refused> {
@@ -109,11 +117,33 @@ impl ServiceHandle {
         if !shared.dead.take(letter.number, true) {
             return Err(refuse(no_letter(&letter.task_id)));
         }
-        let admitted = shared.admit(parts, |_| {}, |task| shared.list.remove(task));
-        admitted.map_err(|failure| {
+        parts.undead = Some(letter.number);
+        let accepted = shared.admit(parts, |_| {}).map_err(|failure| {
             shared.dead.put_back(DeadLetter::clone(letter));
             refuse(failure).with_patience(shared)
-        })
+        })?;
+        let (shared, letter) = (Arc::clone(shared), Arc::clone(letter));
+        accepted.on_kept(move |kept| {
+            if kept.is_err() {
+                shared.dead.put_back(DeadLetter::clone(&letter));
+            }
+        });
+        Ok(accepted)
+    }
+}
+
+impl Shared {
+    /// Keeps a letter; the oldest may have to go.
+    pub(crate) fn keep_letter(&self, letter: DeadLetter) {
+        let gone = self.dead.keep(letter);
+        self.letters_gone(&gone);
+    }
+
+    /// Writes down that letters are gone.
+    pub(crate) fn letters_gone(&self, numbers: &[u64]) {
+        if let Some(ledger) = &self.ledger {
+            ledger.undead(numbers);
+        }
     }
 }
 

@@ -98,7 +98,6 @@ impl Schedules {
     }
 
     /// When a schedule was due the last time, as a journal remembers it.
-    #[allow(dead_code, reason = "the journal asks for it")]
     pub(crate) fn restore(&self, name: &str, last_ms: u64) {
         if let Some(schedule) = self.by_name.get(name) {
             let mut state = schedule.lock();
@@ -107,7 +106,6 @@ impl Schedules {
     }
 
     /// The last time of each that had one.
-    #[allow(dead_code, reason = "the journal asks for it")]
     pub(crate) fn last_times(&self) -> Vec<(&str, u64)> {
         let last = |schedule: &'_ Arc<Schedule>| schedule.lock().last_ms;
         let times = self.by_name.iter().map(|(name, schedule)| (name.as_str(), last(schedule)));

@@ -22,15 +22,18 @@
 
 use crate::at_work::AtWork;
 use crate::attempt::guarded;
+use crate::backlog::Backlog;
 use crate::call::StopCause;
 use crate::checkpoint::OnCheckpoint;
 use crate::config::{
-    DeadSettings, KeySettings, ResultSettings, ResultsFull, RetrySettings, ScheduleSettings, StreamSettings,
+    DeadSettings, JournalSettings, KeySettings, ResultSettings, ResultsFull, RetrySettings, ScheduleSettings,
+    StreamSettings,
 };
 use crate::dead::DeadLetters;
 use crate::error::{ErrorCode, TaskFailure};
 use crate::events::Bus;
 use crate::keys::Keys;
+use crate::ledger::{JournalError, Ledger};
 use crate::list::TaskList;
 use crate::registry::Registry;
 use crate::request::{Limits, TaskId};
@@ -44,6 +47,7 @@ use crate::tracer::Tracer;
 use crate::uniques::Uniques;
 use crate::wall::Wall;
 use millpond::{BackPressure, Pool, PoolConfig, PoolHandle};
+use millpond_journal::{Disk, RealDisk};
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::error::Error;
@@ -80,6 +84,8 @@ pub struct ServiceConfig {
     pub dead_letters: DeadSettings,
     /// What the clock asks for, by name.
     pub schedules: BTreeMap<String, ScheduleSettings>,
+    /// Where accepted tasks are kept, if anywhere.
+    pub journal: Option<JournalSettings>,
 }
 
 impl Default for ServiceConfig {
@@ -102,6 +108,7 @@ impl From<&crate::config::Settings> for ServiceConfig {
             keys: settings.keys.clone(),
             dead_letters: settings.dead_letters.clone(),
             schedules: settings.schedules.clone(),
+            journal: settings.journal.clone(),
         }
     }
 }
@@ -113,6 +120,8 @@ pub enum StartError {
     Pool(millpond::StartError),
     /// The timer's thread could not be started.
     Timer(io::Error),
+    /// The journal could not be opened, or not be read.
+    Journal(JournalError),
 }
 
 impl fmt::Display for StartError {
@@ -120,6 +129,7 @@ impl fmt::Display for StartError {
         match self {
             Self::Pool(error) => error.fmt(formatter),
             Self::Timer(error) => write!(formatter, "the timer's thread could not be started: {error}"),
+            Self::Journal(error) => error.fmt(formatter),
         }
     }
 }
@@ -139,6 +149,10 @@ pub(crate) struct Shared {
     pub(crate) uniques: Uniques,
     pub(crate) dead: DeadLetters,
     pub(crate) schedules: Schedules,
+    /// What is written down, if there is a journal.
+    pub(crate) ledger: Option<Ledger>,
+    /// Tasks that were accepted and found no room in the queue.
+    pub(crate) backlog: Backlog,
     pub(crate) counts: Counts,
     pub(crate) started_at: Instant,
     pub(crate) wall: Wall,
@@ -206,6 +220,23 @@ impl Service {
         symbols: Symbols,
         timer: Timer,
     ) -> Result<Self, StartError> {
+        Self::start_on_disk(config, registry, symbols, timer, Arc::new(RealDisk))
+    }
+
+    /// As [`start_with_timer`](Self::start_with_timer), with the journal on another disk: for tests of what a disk
+    /// may do wrong.
+    #[doc(hidden)]
+    pub fn start_on_disk(
+        config: ServiceConfig,
+        registry: Registry,
+        symbols: Symbols,
+        timer: Timer,
+        disk: Arc<dyn Disk>,
+    ) -> Result<Self, StartError> {
+        // Before anything else: a journal that cannot be read is a reason not to start.
+        let opened =
+            config.journal.as_ref().map(|settings| Ledger::open(&config, settings, disk)).transpose();
+        let (ledger, table) = opened.map_err(StartError::Journal)?.unzip();
         let pool = Pool::start(config.pool.clone()).map_err(StartError::Pool)?;
         let shared = Arc::new(Shared {
             pool: pool.handle(),
@@ -216,8 +247,10 @@ impl Service {
             results: Results::new(config.results.clone()),
             keys: Keys::new(config.keys.clone()),
             uniques: Uniques::default(),
-            dead: DeadLetters::new(config.dead_letters.clone(), false),
+            dead: DeadLetters::new(config.dead_letters.clone(), config.journal.is_some()),
             schedules: Schedules::new(&config.schedules),
+            ledger,
+            backlog: Backlog::default(),
             counts: Counts::default(),
             started_at: Instant::now(),
             wall: Wall::new(),
@@ -237,9 +270,20 @@ impl Service {
             became_idle: Condvar::new(),
             config,
         });
-        sweep_later(&shared, 0);
-        shared.start_schedules();
-        Ok(Self { shared, pool: Some(pool) })
+        let service = Self { shared, pool: Some(pool) };
+        if let Some(table) = table {
+            service.shared.restore(table).map_err(StartError::Journal)?;
+        }
+        sweep_later(&service.shared, 0);
+        service.shared.start_schedules();
+        Ok(service)
+    }
+
+    /// Where lines about the journal go.
+    pub fn set_log(&self, log: &crate::log::Log) {
+        if let Some(ledger) = &self.shared.ledger {
+            ledger.set_log(log);
+        }
     }
 
     /// A handle for a door.
@@ -294,6 +338,10 @@ impl Service {
         });
         pool.stop(time_left());
         shared.timer.stop();
+        // What was decided before is written down and told.
+        if let Some(ledger) = &shared.ledger {
+            ledger.close();
+        }
         shared.end_events();
         // Tasks and what they belong to hold each other; this lets go. One that came in at the last moment
         // is still to be ended.
@@ -325,6 +373,26 @@ impl ServiceHandle {
         })
     }
 
+    /// As [`cancel`](Self::cancel), and calls `act` when it is done: at once, or once the journal has it. From any
+    /// thread; it must not wait.
+    pub fn cancel_then(
+        &self,
+        id: &TaskId,
+        act: impl FnOnce(Result<Arc<Task>, TaskFailure>) + Send + 'static,
+    ) {
+        let task = self.get(id).and_then(|task| task.cancel(StopCause::Cancelled).map(|()| task));
+        match task {
+            Ok(task) => {
+                let ended = Arc::clone(&task);
+                task.on_end(move |_, outcome| match outcome.result() {
+                    Err(failure) if failure.code == ErrorCode::Postponed => act(Err(failure.clone())),
+                    _ => act(Ok(ended)),
+                });
+            }
+            Err(failure) => act(Err(failure)),
+        }
+    }
+
     /// Cancels a task: one that waits ends at once, one that runs is ended for everybody who waits and its
     /// handler is told.
     pub fn cancel(&self, id: &TaskId) -> Result<(), TaskFailure> {
@@ -340,6 +408,9 @@ impl ServiceHandle {
         }
         self.shared.results.take(&task);
         self.shared.list.remove(&task);
+        if let Some(ledger) = task.ledger() {
+            ledger.forgotten(&task);
+        }
         Ok(task)
     }
 
@@ -356,6 +427,11 @@ impl ServiceHandle {
     /// The settings the service was started with.
     pub fn config(&self) -> &ServiceConfig {
         &self.shared.config
+    }
+
+    /// Whether accepted tasks are kept in a journal.
+    pub fn is_durable(&self) -> bool {
+        self.shared.ledger.is_some()
     }
 
     /// Whether requests are refused because the service ends.
@@ -451,7 +527,11 @@ fn sweep_later(shared: &Arc<Shared>, ended_before: u64) {
         for gone in shared.results.forget_old(Instant::now()) {
             shared.list.remove(&gone);
         }
-        shared.dead.forget_old(shared.now_ms());
+        let gone = shared.dead.forget_old(shared.now_ms());
+        shared.letters_gone(&gone);
+        // Whoever should have seen room has; this is for the case that it did not.
+        shared.feed();
+        shared.snapshot_if_wanted();
         sweep_later(&shared, ended);
     });
 }

@@ -78,7 +78,9 @@ impl Service {
         let registry = with_handlers(registry, settings, &timer, log, wrap).map_err(SetupError::Registry)?;
         let symbols = regions(settings).map_err(SetupError::Symbols)?;
         let config = ServiceConfig::from(settings);
-        Self::start_with_timer(config, registry, symbols, timer).map_err(SetupError::Start)
+        let service = Self::start_with_timer(config, registry, symbols, timer).map_err(SetupError::Start)?;
+        service.set_log(log);
+        Ok(service)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::dead::DeadStats;
 use crate::door::{DoorCounts, DoorName};
 use crate::error::{ErrorCode, TABLE};
 use crate::latency::{Buckets, LATENCY_BOUNDS_US};
+use crate::ledger::JournalHealth;
 use crate::pool_stats::PoolStats;
 use crate::quick::QuickCounts;
 use crate::registry::Registered;
@@ -103,6 +104,11 @@ pub struct Stats {
     pub results: ResultStats,
     /// Idempotency keys that are remembered.
     pub keys: usize,
+    /// Of the tasks that wait for a worker, those that found no room in the pool's queue.
+    pub backlog: usize,
+    /// The journal, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal: Option<JournalHealth>,
     /// Dead letters, if they are kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_letters: Option<DeadStats>,
@@ -263,6 +269,8 @@ impl ServiceHandle {
             stages: Stage::ALL.into_iter().map(stage).collect(),
             results: shared.results.stats(),
             keys: shared.keys.len(),
+            backlog: shared.backlog.len(),
+            journal: self.journal_health(),
             dead_letters: shared.dead.is_on().then(|| shared.dead.stats()),
             schedules: self.schedules().into_iter().map(|info| (info.name.clone(), info.into())).collect(),
             unique_keys: shared.uniques.len(),

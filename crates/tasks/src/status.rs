@@ -153,7 +153,7 @@ impl Task {
             timeout_ms: self.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
             retries: self.retries,
             traceparent: self.traceparent().map(str::to_owned),
-            due_at_ms: self.due_at_ms(&state),
+            due_at_ms: state.due_ms,
             expires_at_ms: self.expires.map(|expires| {
                 let ns = u64::try_from(expires.as_nanos()).unwrap_or(u64::MAX);
                 self.accepted_unix_ns.saturating_add(ns) / 1_000_000
@@ -161,13 +161,6 @@ impl Task {
             unique_key: self.unique_key.as_deref().map(str::to_owned),
             checkpoint: state.checkpoint.as_deref().map(ToOwned::to_owned),
         }
-    }
-
-    /// When its delay or its pause is over.
-    fn due_at_ms(&self, state: &State) -> Option<u64> {
-        let waits = matches!(state.stage, Stage::Delayed | Stage::Retrying);
-        let due = state.timer.filter(|_| waits)?.at();
-        Some(self.shared.wall.unix_ns(due) / 1_000_000)
     }
 
     /// Its attempts, the latest [`TRIES_MAX`] of them, oldest first.

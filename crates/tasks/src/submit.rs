@@ -11,6 +11,7 @@ use crate::config::ResultsFull;
 use crate::door::DoorName;
 use crate::error::{ErrorCode, TaskFailure};
 use crate::keys::KeyAnswer;
+use crate::ledger::Along;
 use crate::outcome::Refused;
 use crate::registry::Registered;
 use crate::request::{Request, TaskId};
@@ -23,6 +24,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::time::{Duration, Instant};
+
+/// When to come again after the journal's disk was full.
+const FULL_DISK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How a door hands in a request.
 #[derive(Debug)]
@@ -104,9 +108,9 @@ impl ServiceHandle {
             parts.here = Some(here.attempt);
         }
         let Some((key, fingerprint)) = key.zip(fingerprint) else {
-            let admitted = shared.admit(parts, |_| {}, |task| shared.list.remove(task));
-            return admitted.map_err(|failure| refuse(failure).with_patience(shared));
+            return shared.admit(parts, |_| {}).map_err(|failure| refuse(failure).with_patience(shared));
         };
+        parts.idempotency = Some((key.clone(), fingerprint));
         // Locked until the key has its task, so that a twin that comes meanwhile finds it.
         let mut keys = shared.keys.lock(Instant::now());
         match keys.look_up(&key, fingerprint) {
@@ -115,13 +119,7 @@ impl ServiceHandle {
                     keys.note(&key, fingerprint, task.id());
                     drop(keys);
                 };
-                // Both at once, or a twin would find the key and not its task.
-                let unlisted = |task: &Arc<Task>| {
-                    let mut keys = shared.keys.lock(Instant::now());
-                    keys.release(&key, task.id());
-                    shared.list.remove(task);
-                };
-                let admitted = shared.admit(parts, listed, unlisted);
+                let admitted = shared.admit(parts, listed);
                 admitted.map_err(|failure| refuse(failure).with_patience(shared))
             }
             KeyAnswer::Same(earlier) => {
@@ -159,8 +157,7 @@ impl ServiceHandle {
         let how = Submit { door, ..Submit::default() };
         let mut parts = Parts::new(request, Arc::clone(handler), regions, how);
         parts.affinity = task.affinity;
-        let admitted = shared.admit(parts, |_| {}, |task| shared.list.remove(task));
-        admitted.map_err(|failure| refuse(failure).with_patience(shared))
+        shared.admit(parts, |_| {}).map_err(|failure| refuse(failure).with_patience(shared))
     }
 
     /// As [`submit_request`](Self::submit_request), for a schedule whose time has come.
@@ -168,10 +165,21 @@ impl ServiceHandle {
         &self,
         request: Request,
         how: Submit,
-        _schedule: &str,
-        _at_ms: u64,
+        schedule: &str,
+        at_ms: u64,
     ) -> Result<Accepted, Refused> {
-        self.take_in(request, how, None)
+        let shared = &self.shared;
+        let refuse = |failure| shared.count(Refused::new(failure, None));
+        let (handler, regions) = shared.resolve(&request).map_err(refuse)?;
+        let handler = Arc::clone(handler);
+        let mut parts = Parts::new(request, handler, regions, how);
+        parts.fired = Some((schedule.to_owned(), at_ms));
+        let accepted = shared.admit(parts, |_| {}).map_err(|failure| refuse(failure).with_patience(shared));
+        // A time that became no task of its own has come all the same.
+        if let Some(ledger) = shared.ledger.as_ref().filter(|_| !matches!(&accepted, Ok(new) if new.is_new)) {
+            ledger.fired(schedule, at_ms);
+        }
+        accepted
     }
 
     /// As [`submit`](Self::submit), but waits for room at most so long. Not for doors that serve many.
@@ -202,11 +210,20 @@ fn come_again(task: Arc<Task>, how: Submit) -> Result<Accepted, TaskFailure> {
 impl Refused {
     /// Says when to come again, if that may help.
     pub(crate) fn with_patience(mut self, shared: &Shared) -> Self {
-        if self.failure.code == ErrorCode::QueueFull {
-            self.retry_after = Some(shared.retry_after());
-        }
+        self.retry_after = match self.failure.code {
+            ErrorCode::QueueFull => Some(shared.retry_after()),
+            ErrorCode::JournalFull => Some(FULL_DISK_PATIENCE),
+            _ => None,
+        };
         self
     }
+}
+
+/// Whether a task has been set going.
+enum Launched {
+    Now,
+    /// It will be, and will be counted, once it is kept.
+    WhenKept,
 }
 
 /// A request whose parts were looked up.
@@ -222,6 +239,12 @@ pub(crate) struct Parts {
     how: Submit,
     /// What attempts of an earlier task, or in another process, left.
     pub(crate) checkpoint: Option<Arc<RawValue>>,
+    /// Its idempotency key, and the fingerprint of the request.
+    idempotency: Option<(Box<str>, u64)>,
+    /// The dead letter that it was.
+    pub(crate) undead: Option<u64>,
+    /// The schedule that asks for it, and when it was due.
+    fired: Option<(String, u64)>,
     /// The attempt that begins on the thread that submits; none if it goes to the pool.
     here: Option<u32>,
 }
@@ -237,6 +260,9 @@ impl Parts {
             request,
             how,
             checkpoint: None,
+            idempotency: None,
+            undead: None,
+            fired: None,
             here: None,
         }
     }
@@ -249,9 +275,18 @@ impl Shared {
             return Err(draining());
         }
         let handler = self.registry.find(&request.target)?;
-        let named = handler.handler.regions(&request.args)?;
+        Ok((handler, self.regions_of(handler, &request.args)?))
+    }
+
+    /// The regions that the arguments of a handler name.
+    pub(crate) fn regions_of(
+        &self,
+        handler: &Registered,
+        args: &RawValue,
+    ) -> Result<Vec<Region>, TaskFailure> {
+        let named = handler.handler.regions(args)?;
         let regions = named.iter().map(|region| self.symbols.resolve(&region.name, region.access));
-        Ok((handler, regions.collect::<Result<_, _>>()?))
+        regions.collect()
     }
 
     /// How long a task has to wait before its first attempt.
@@ -284,15 +319,14 @@ impl Shared {
     }
 
     /// Finds room for a task, unless one with its unique key is under way: then that one is it. `listed` is
-    /// called once it can be found by its id; `unlisted` takes it off the list again if there is no room.
+    /// called once it can be found by its id.
     pub(crate) fn admit(
         self: &Arc<Self>,
         parts: Parts,
         listed: impl FnOnce(&Arc<Task>),
-        unlisted: impl FnOnce(&Arc<Task>),
     ) -> Result<Accepted, TaskFailure> {
         let Some(key) = parts.request.unique_key.clone() else {
-            return self.admit_new(parts, listed, unlisted);
+            return self.admit_new(parts, listed);
         };
         // Locked until the key has its task, so that a twin that comes meanwhile finds it.
         let mut uniques = self.uniques.lock();
@@ -306,11 +340,7 @@ impl Shared {
             drop(uniques);
             listed(task);
         };
-        let without_key = |task: &Arc<Task>| {
-            self.uniques.free(task);
-            unlisted(task);
-        };
-        self.admit_new(parts, with_key, without_key)
+        self.admit_new(parts, with_key)
     }
 
     /// Finds room for a task and sets it going.
@@ -318,9 +348,9 @@ impl Shared {
         self: &Arc<Self>,
         parts: Parts,
         listed: impl FnOnce(&Arc<Task>),
-        unlisted: impl FnOnce(&Arc<Task>),
     ) -> Result<Accepted, TaskFailure> {
-        let Parts { id, handler, regions, affinity, timeout, request, how, checkpoint, here } = parts;
+        let Parts { id, handler, regions, affinity, timeout, request, how, checkpoint, .. } = parts;
+        let Parts { idempotency, undead, fired, here, .. } = parts;
         self.take_place()?;
         let id = id.unwrap_or_else(|| self.list.assign());
         let delay = request.delay;
@@ -336,8 +366,10 @@ impl Shared {
             affinity,
             keep: how.keep,
             checkpoint,
+            idempotency,
             request,
             reader: how.reader,
+            is_durable: self.ledger.is_some() && here.is_none() && how.door != DoorName::Mailbox,
         }));
         if !self.list.add(&task, first_stage(delay)) {
             self.give_back();
@@ -346,29 +378,61 @@ impl Shared {
         }
         listed(&task);
         self.tell_of_new(&task, first_stage(delay));
-        // A stop that did not find the task in the list was over before, and its mark is seen here.
-        let launched = match here {
-            _ if self.is_stopping.load(Acquire) => Err(NoRoom::Closed),
-            Some(attempt) => {
-                task.begin_here(attempt);
-                Ok(())
-            }
-            None => task.launch(delay),
-        };
-        if let Err(no_room) = launched {
-            let failure = self.no_room(&no_room);
-            if task.withdraw(&failure) {
-                unlisted(&task);
-                self.give_back();
-                return Err(failure);
-            }
+        let fired = fired.as_ref().map(|(name, at_ms)| (name.as_str(), *at_ms));
+        let launched = self.launch(&task, delay, here, Along { undead, fired });
+        let is_counted_later = matches!(launched, Ok(Launched::WhenKept));
+        if let Err(failure) = launched
+            && task.withdraw(&failure, false)
+        {
+            self.unlist(&task);
+            self.give_back();
+            return Err(failure);
         }
-        self.counts.accepted.count(task.door);
-        task.handler.accepted.fetch_add(1, Relaxed);
+        if !is_counted_later {
+            self.counts.accepted.count(task.door);
+            task.handler.accepted.fetch_add(1, Relaxed);
+        }
         let owner = task.lock().owner;
         let watching =
             wants.zip(owner).map(|(wants, number)| Watching::new(Arc::clone(&task), number, wants));
         Ok(Accepted { task, watching, is_new: true })
+    }
+
+    /// Sets a task going, or writes down that it is to go once that is kept.
+    fn launch(
+        &self,
+        task: &Arc<Task>,
+        delay: Duration,
+        here: Option<u32>,
+        along: Along<'_>,
+    ) -> Result<Launched, TaskFailure> {
+        // A stop that did not find the task in the list was over before, and its mark is seen here.
+        if self.is_stopping.load(Acquire) {
+            return Err(draining());
+        }
+        match (here, task.ledger()) {
+            (Some(attempt), _) => task.begin_here(attempt),
+            (None, None) => task.launch(delay).map_err(|no_room| self.no_room(&no_room))?,
+            (None, Some(ledger)) => {
+                let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+                let due_ms = (!delay.is_zero()).then(|| self.now_ms().saturating_add(delay_ms));
+                return ledger.accept(task, due_ms, along).map(|()| Launched::WhenKept);
+            }
+        }
+        Ok(Launched::Now)
+    }
+
+    /// Takes a task off the list that was not accepted after all, with its keys.
+    pub(crate) fn unlist(&self, task: &Arc<Task>) {
+        self.uniques.free(task);
+        // Both at once, or a twin would find the key and not its task.
+        let keys = task.idempotency.as_ref().map(|(key, _)| {
+            let mut keys = self.keys.lock(Instant::now());
+            keys.release(key, task.id());
+            keys
+        });
+        self.list.remove(task);
+        drop(keys);
     }
 
     /// Tells listeners of a new task, unless somebody has found and ended it already.
@@ -403,7 +467,7 @@ impl Shared {
     }
 
     /// The places of a task that was not accepted after all.
-    fn give_back(&self) {
+    pub(crate) fn give_back(&self) {
         self.results.unpromise();
         self.live.fetch_sub(1, AcqRel);
         self.was_told();

@@ -17,6 +17,8 @@
 use crate::call::StopCause;
 use crate::door::DoorName;
 use crate::error::{ErrorCode, TaskFailure};
+use crate::keeping::Kept;
+use crate::ledger::{Ledger, Restored};
 use crate::outcome::Outcome;
 use crate::registry::Registered;
 use crate::request::TaskId;
@@ -60,6 +62,10 @@ pub struct Task {
     pub(crate) unique_key: Option<Box<str>>,
     /// How long after its acceptance it must have begun.
     pub(crate) expires: Option<Duration>,
+    /// Whether what happens to it is written down. The lines of a mailbox file are not: the file has them.
+    pub(crate) is_durable: bool,
+    /// Its idempotency key, and the fingerprint of its request.
+    pub(crate) idempotency: Option<(Box<str>, u64)>,
     /// If its end is told to a tracer.
     pub(crate) traced: Option<Box<Traced>>,
     /// Whether the outcome is kept although it was told to whoever submitted the task.
@@ -81,8 +87,24 @@ pub struct Task {
 /// What changes. Guarded by the task's lock.
 pub(crate) struct State {
     pub(crate) stage: Stage,
+    /// Whether it is known to be kept.
+    pub(crate) kept: Kept,
+    /// How many of its records are on their way to the disk and waited for.
+    pub(crate) unsynced: u32,
+    /// It was taken back, so nothing of it is kept.
+    pub(crate) is_lost: bool,
+    /// The delay it asked for, until it is kept.
+    pub(crate) first_delay: Duration,
+    /// Whether the pool has it, or is being asked to take it.
+    pub(crate) is_in_pool: bool,
     /// How many attempts have begun.
     pub(crate) attempt: u32,
+    /// In how many of them the daemon died.
+    pub(crate) crashes: u32,
+    /// When its delay or its pause is over, in Unix time.
+    pub(crate) due_ms: Option<u64>,
+    /// When its end was decided, in Unix time, if there is a journal.
+    pub(crate) ended_at_ms: Option<u64>,
     /// The worker on which the last attempt began.
     pub(crate) worker: Option<usize>,
     /// Attempts that are over, the latest of them; a first one that needed no other is not among them.
@@ -174,8 +196,10 @@ pub(crate) struct Fresh {
     pub(crate) timeout: Option<Duration>,
     pub(crate) keep: bool,
     pub(crate) checkpoint: Option<Arc<RawValue>>,
+    pub(crate) idempotency: Option<(Box<str>, u64)>,
     pub(crate) request: crate::request::Request,
     pub(crate) reader: Option<Reader>,
+    pub(crate) is_durable: bool,
 }
 
 /// Where a task stands before anything has happened.
@@ -186,11 +210,19 @@ pub(crate) fn first_stage(delay: Duration) -> Stage {
 impl Task {
     pub(crate) fn new(fresh: Fresh) -> Self {
         let Fresh { shared, id, sequence, door, handler, regions, affinity, timeout, .. } = fresh;
-        let Fresh { keep, checkpoint, request, reader, .. } = fresh;
+        let Fresh { keep, checkpoint, idempotency, request, reader, is_durable, .. } = fresh;
         let accepted_at = Instant::now();
         let mut state = State {
             stage: first_stage(request.delay),
+            kept: if is_durable { Kept::Unknown(Vec::new()) } else { Kept::Yes },
+            unsynced: 0,
+            is_lost: false,
+            first_delay: request.delay,
+            is_in_pool: false,
             attempt: 0,
+            crashes: 0,
+            due_ms: None,
+            ended_at_ms: None,
             worker: None,
             tries: Vec::new(),
             ticket: None,
@@ -235,6 +267,8 @@ impl Task {
             traceparent: request.traceparent,
             unique_key: request.unique_key,
             expires: request.expires,
+            is_durable,
+            idempotency,
             keep,
             accepted_at,
             kept_as: AtomicU64::new(0),
@@ -243,6 +277,36 @@ impl Task {
             changed: Condvar::new(),
             outcome: OnceLock::new(),
         }
+    }
+
+    /// As it stood when its daemon went.
+    pub(crate) fn restored(fresh: Fresh, restored: Restored) -> Self {
+        let mut task = Self::new(fresh);
+        let now = task.shared.wall.unix_ns(task.accepted_at);
+        let age = Duration::from_nanos(now.saturating_sub(restored.accepted_unix_ns));
+        // The steady clock may not reach back so far.
+        task.accepted_at = task.accepted_at.checked_sub(age).unwrap_or(task.accepted_at);
+        task.accepted_unix_ns = restored.accepted_unix_ns;
+        let state = task.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        state.kept = Kept::Yes;
+        state.stage = restored.stage;
+        state.attempt = restored.attempt;
+        state.crashes = restored.crashes;
+        task
+    }
+
+    /// Where what happens to it is written down, if anywhere.
+    pub(crate) fn ledger(&self) -> Option<&Ledger> {
+        self.shared.ledger.as_ref().filter(|_| self.is_durable)
+    }
+
+    /// When its delay or its pause is over, in Unix time.
+    pub(crate) fn due_ms(&self) -> Option<u64> {
+        self.lock().due_ms
+    }
+
+    pub(crate) fn set_due_ms(&self, due_ms: Option<u64>) {
+        self.lock().due_ms = due_ms;
     }
 
     /// Its id.

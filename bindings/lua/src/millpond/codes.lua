@@ -29,6 +29,9 @@ local NUMBERS = {
     ["retries-exhausted"] = -115,
     ["not-ended"] = -116,
     ["daemon-died"] = -117,
+    ["journal-full"] = -118,
+    ["journal-failed"] = -119,
+    ["postponed"] = -120,
     ["internal"] = -199,
 }
 

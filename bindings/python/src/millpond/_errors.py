@@ -36,6 +36,9 @@ class Code(enum.IntEnum):
     RETRIES_EXHAUSTED = -115
     NOT_ENDED = -116
     DAEMON_DIED = -117
+    JOURNAL_FULL = -118
+    JOURNAL_FAILED = -119
+    POSTPONED = -120
     INTERNAL = -199
 
 

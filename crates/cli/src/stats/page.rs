@@ -2,7 +2,7 @@
 //!
 //! Whatever there is none of is left out, so that a quiet daemon has a short page.
 
-use super::{Control, Handler, Program, Results, Stats, Worker};
+use super::{Control, Handler, Journal, Program, Results, Stats, Worker};
 use crate::columns::{Cell, Heading, list, table};
 use crate::output::harmless;
 use crate::paint::{Paint, Tone};
@@ -81,7 +81,32 @@ fn summary(stats: &Stats) -> Vec<Vec<Cell>> {
         if *in_flight == 0 { String::new() } else { format!(", {} answers to come", grouped(*in_flight)) };
     rows.push(row("clients", format!("{} of {}{answers}", grouped(*connections), grouped(*connections_max))));
     rows.push(row("results", format!("{} kept, {}{gone}", grouped(*kept), bytes(*held))));
+    if stats.backlog > 0 {
+        rows.push(row("backlog", format!("{} found no room in the queue", grouped(stats.backlog))));
+    }
+    if let Some(journal) = &stats.journal {
+        rows.push(row("journal", journal_text(journal)));
+    }
+    if let Some(dead) = stats.dead_letters.as_ref().filter(|dead| dead.kept > 0) {
+        rows.push(row("dead letters", format!("{} kept, {}", grouped(dead.kept), bytes(dead.bytes))));
+    }
     rows
+}
+
+fn journal_text(journal: &Journal) -> String {
+    let state = match (&*journal.state, &journal.reason) {
+        ("ok", _) => String::new(),
+        (state, Some(reason)) => format!("{}: {}; ", harmless(state), harmless(reason)),
+        (state, None) => format!("{}; ", harmless(state)),
+    };
+    format!(
+        "{state}{}, {}; {:.1} records a sync of {}, {} tasks came back",
+        harmless(&journal.directory),
+        bytes(journal.disk_bytes),
+        journal.batch_records_mean,
+        time(journal.sync_mean_us as f64 * 1000.0),
+        grouped(journal.restored)
+    )
 }
 
 /// `7 handler-crashed, 3 timed-out`; nothing of what there is none of.

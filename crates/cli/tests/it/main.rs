@@ -7,6 +7,7 @@
 
 mod configuration;
 mod daemon;
+mod durable;
 mod isolation;
 mod load;
 mod memory;

@@ -39,6 +39,9 @@ pub(super) fn ready(api: &Arc<Api>, ask: &mut Ask) -> Answered {
             TaskFailure::new(ErrorCode::Draining, "the daemon is shutting down and takes no more tasks");
         return Err(Problem::of_failure(failure, None));
     }
+    if let Some(failure) = api.service.journal_failure() {
+        return Err(Problem::of_failure(failure, None));
+    }
     Ok(ask.json(StatusCode::OK, Bytes::from_static(b"{\"status\":\"ready\"}")))
 }
 

@@ -7,7 +7,7 @@ use super::ask::{Answered, Ask, JSON_TYPE, json_answer};
 use super::body;
 use super::follow::write_json;
 use super::problem::Problem;
-use super::submit::{parse, take_in, traceparent};
+use super::submit::{kept, parse, take_in, traceparent};
 use super::view::TaskView;
 use hyper::StatusCode;
 use millpond_tasks::{ErrorCode, Position, TaskFailure};
@@ -29,12 +29,8 @@ pub(super) async fn batch(api: &Arc<Api>, ask: &mut Ask) -> Answered {
     let trace: Option<Box<str>> = traceparent(ask)?.map(Into::into);
     let body = body::whole(api, ask).await?;
     let requests = requests(&body, api.settings.batch_max)?;
-    let mut out = Vec::with_capacity(requests.len() * AROUND_A_TASK);
-    out.extend_from_slice(b"{\"tasks\":[");
+    let mut all = Vec::with_capacity(requests.len());
     for (at, text) in requests.iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
         if at % TASKS_PER_TURN == TASKS_PER_TURN - 1 {
             tokio::task::yield_now().await;
         }
@@ -42,6 +38,20 @@ pub(super) async fn batch(api: &Arc<Api>, ask: &mut Ask) -> Answered {
             request.traceparent = request.traceparent.take().or_else(|| trace.clone());
             take_in(api, request, None, true)
         });
+        all.push(accepted);
+    }
+    let mut out = Vec::with_capacity(requests.len() * AROUND_A_TASK);
+    out.extend_from_slice(b"{\"tasks\":[");
+    for (at, mut accepted) in all.into_iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        // All are on their way to the disk, so the first wait is the only long one.
+        if let Ok(task) = &accepted
+            && let Err(problem) = kept(task).await
+        {
+            accepted = Err(problem);
+        }
         match accepted {
             Ok(accepted) => {
                 out.extend_from_slice(b"{\"status\":202,\"task\":");

@@ -31,7 +31,7 @@ use std::collections::VecDeque;
 use std::future::{Future, pending, poll_fn};
 use std::io::Write as _;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -114,6 +114,8 @@ struct Pending {
 enum What {
     /// Its end is waited for, by whoever watches it.
     Task(Arc<Task>, #[expect(dead_code, reason = "dropping it ends the watching")] Option<Watching>),
+    /// Its acceptance is waited for: whether it is kept.
+    Unkept(TaskId, Arc<OnceLock<Result<(), Refused>>>),
     /// It has ended and waits for those before it. Its outcome lies where all outcomes do, within their limits.
     Ended(TaskId),
     /// Those before it come first.
@@ -284,6 +286,10 @@ impl Bulk {
     }
 
     fn accept(&mut self, line: u64, accepted: Accepted, has_key: bool) {
+        let is_next = accepted.is_kept() && self.window.is_empty();
+        if !self.waits_for_end && !is_next {
+            return self.accept_later(line, &accepted);
+        }
         let is_forgotten = self.waits_for_end && !has_key;
         let what = What::Task(accepted.task, accepted.watching);
         self.window.push_back(Pending { line, what, is_forgotten });
@@ -292,12 +298,20 @@ impl Bulk {
         }
     }
 
+    /// One whose acceptance is told when it is kept, after those before it.
+    fn accept_later(&mut self, line: u64, accepted: &Accepted) {
+        let (fate, bell) = (Arc::<OnceLock<Result<(), Refused>>>::default(), Arc::clone(&self.bell));
+        let what = What::Unkept(accepted.task.id().clone(), Arc::clone(&fate));
+        accepted.on_kept(move |kept| {
+            let _ = fate.set(kept);
+            bell.ring();
+        });
+        self.window.push_back(Pending { line, what, is_forgotten: false });
+        self.answer_ended();
+    }
+
     /// Answers all with no more than that they were accepted. Their outcomes are kept, since nobody heard them.
     fn answer_accepted(&mut self) {
-        #[derive(Serialize)]
-        struct Words<'a> {
-            task_id: &'a TaskId,
-        }
         for Pending { line, what, .. } in self.window.drain(..) {
             let mut write = |task_id| {
                 write_line(line, |out| write_json(&Words { task_id }, out), &mut self.answers);
@@ -305,6 +319,14 @@ impl Bulk {
             match what {
                 What::Task(task, _) => write(task.id()),
                 What::Ended(id) => write(&id),
+                What::Unkept(id, fate) => match fate.get() {
+                    Some(Ok(())) => write(&id),
+                    Some(Err(refused)) => {
+                        write_line(line, |out| refused.write_json(out), &mut self.answers);
+                    }
+                    // Nobody knows, so nothing is said.
+                    None => {}
+                },
                 What::Refused(refused) => write_line(line, |out| refused.write_json(out), &mut self.answers),
             }
         }
@@ -335,6 +357,7 @@ impl Bulk {
         while self.answers.len() < PIECE_BYTES {
             let is_next = match self.window.front() {
                 Some(Pending { what: What::Task(task, _), .. }) => task.is_ended(),
+                Some(Pending { what: What::Unkept(_, fate), .. }) => fate.get().is_some(),
                 next => next.is_some(),
             };
             if !is_next {
@@ -346,6 +369,19 @@ impl Bulk {
                 What::Ended(id) => self.api.service.get(&id).map_err(|failure| (failure, Some(id))),
                 What::Refused(refused) => {
                     write_line(line, |out| refused.write_json(out), &mut self.answers);
+                    continue;
+                }
+                What::Unkept(task_id, fate) => {
+                    match fate.get() {
+                        Some(Err(refused)) => {
+                            write_line(line, |out| refused.write_json(out), &mut self.answers);
+                        }
+                        _ => write_line(
+                            line,
+                            |out| write_json(&Words { task_id: &task_id }, out),
+                            &mut self.answers,
+                        ),
+                    }
                     continue;
                 }
             };
@@ -365,6 +401,12 @@ impl Bulk {
         }
         true
     }
+}
+
+/// What is said of a task that was accepted.
+#[derive(Serialize)]
+struct Words<'a> {
+    task_id: &'a TaskId,
 }
 
 /// Appends an object with the number of its line in front.

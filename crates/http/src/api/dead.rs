@@ -9,7 +9,7 @@ use super::Api;
 use super::ask::{Answered, Ask, json_of};
 use super::problem::Problem;
 use super::routes::{Act, Kind, Parameter, Reaction, Role, Route, Shape, Verb, json, query, reaction};
-use super::submit::accepted_answer;
+use super::submit::{accepted_answer, kept};
 use hyper::StatusCode;
 use millpond_tasks::{DEAD_LIST_MAX, DeadFilter, DoorName};
 use serde_json::json;
@@ -142,6 +142,7 @@ fn show(api: &Arc<Api>, ask: &mut Ask) -> Answered {
 
 async fn retry(api: &Arc<Api>, ask: &mut Ask) -> Answered {
     let accepted = api.service.retry_dead(&ask.task_id()?, DoorName::Http).map_err(Box::<Problem>::from)?;
+    kept(&accepted).await?;
     Ok(accepted_answer(&accepted))
 }
 

@@ -254,7 +254,7 @@ pub(crate) static ROUTES: &[Route] = &[
         body: None,
         answers: &[reaction(200, TASK, "The task, cancelled.")],
         problems: &[404, 409, 410],
-        act: Act::Now(task::cancel),
+        act: Act::Later(|api, ask| Box::pin(task::cancel(api, ask))),
     },
     Route {
         verb: Verb::Post,
@@ -266,7 +266,7 @@ pub(crate) static ROUTES: &[Route] = &[
         body: None,
         answers: &[reaction(202, TASK, "The new task; `Location` says where to look.")],
         problems: &[404, 409, 410, 422],
-        act: Act::Now(task::retry),
+        act: Act::Later(|api, ask| Box::pin(task::retry(api, ask))),
     },
     Route {
         verb: Verb::Get,

@@ -16,9 +16,10 @@ use super::wait::Bell;
 use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue, LOCATION};
 use millpond_tasks::request::IDEMPOTENCY_KEY_BYTES_MAX;
-use millpond_tasks::{Accepted, DoorName, Reader, Request, Submit, Task, Wants};
+use millpond_tasks::{Accepted, DoorName, ErrorCode, Reader, Request, Submit, Task, TaskFailure, Wants};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -62,7 +63,9 @@ pub(super) async fn submit(api: &Arc<Api>, ask: &mut Ask) -> Answered {
     let request = read(api, ask, &body)?;
     drop(body);
     let Some(wait) = wait else {
-        return Ok(accepted_answer(&take_in(api, request, None, true)?));
+        let accepted = take_in(api, request, None, true)?;
+        kept(&accepted).await?;
+        return Ok(accepted_answer(&accepted));
     };
     // Before the task: whoever may not wait should not have to ask what became of it.
     let _waiting = api.take_waiting()?;
@@ -71,6 +74,7 @@ pub(super) async fn submit(api: &Arc<Api>, ask: &mut Ask) -> Answered {
     ask.visit.park();
     bell.ended_or_drained(&accepted.task, Instant::now() + wait, &api.door).await;
     if !accepted.task.is_ended() {
+        kept(&accepted).await?;
         return Ok(accepted_answer(&accepted));
     }
     let mut answer = whole_task(StatusCode::OK, &accepted.task);
@@ -109,6 +113,25 @@ pub(super) fn take_in(
 ) -> Result<Accepted, Box<Problem>> {
     let how = Submit { reader, keep, door: DoorName::Http };
     api.service.submit_request(request, how).map_err(Into::into)
+}
+
+/// Waits until a task is kept. Whoever was told of one that was not could wait for it for ever.
+pub(super) async fn kept(accepted: &Accepted) -> Result<(), Box<Problem>> {
+    if accepted.is_kept() {
+        return Ok(());
+    }
+    let (tell, told) = oneshot::channel();
+    accepted.on_kept(move |kept| {
+        // Who waited may have left.
+        let _ = tell.send(kept);
+    });
+    match told.await {
+        Ok(kept) => kept.map_err(Into::into),
+        Err(_) => {
+            let failure = TaskFailure::new(ErrorCode::Draining, "the daemon ended before the task was kept");
+            Err(Problem::of_failure(failure, Some(accepted.task.id().clone())))
+        }
+    }
 }
 
 /// The trace that the header names. One that is malformed is passed over, as the standard has it.

@@ -5,12 +5,13 @@
 use super::Api;
 use super::ask::{Answered, Ask, json_of};
 use super::problem::Problem;
-use super::submit::{accepted_answer, hold};
+use super::submit::{accepted_answer, hold, kept};
 use super::view::whole_task;
 use hyper::StatusCode;
-use millpond_tasks::{DoorName, Stage, Task, TaskId};
+use millpond_tasks::{DoorName, ErrorCode, Stage, Task, TaskFailure, TaskId};
 use serde::Serialize;
 use std::sync::Arc;
+use tokio::sync::oneshot;
 
 /// `GET /v1/tasks/{id}`.
 pub(super) async fn get(api: &Arc<Api>, ask: &mut Ask) -> Answered {
@@ -29,16 +30,23 @@ pub(super) fn take(api: &Arc<Api>, ask: &mut Ask) -> Answered {
 }
 
 /// `POST /v1/tasks/{id}/cancel`.
-pub(super) fn cancel(api: &Arc<Api>, ask: &mut Ask) -> Answered {
-    let task = find(api, ask)?;
-    let id = task.id();
-    api.service.cancel(id).map_err(|failure| Problem::of_failure(failure, Some(id.clone())))?;
+pub(super) async fn cancel(api: &Arc<Api>, ask: &mut Ask) -> Answered {
+    let id = ask.task_id()?;
+    let (tell, told) = oneshot::channel();
+    api.service.cancel_then(&id, move |cancelled| {
+        // Who waited may have left.
+        let _ = tell.send(cancelled);
+    });
+    let gone = || TaskFailure::new(ErrorCode::Draining, "the daemon ended before that was kept");
+    let cancelled = told.await.unwrap_or_else(|_| Err(gone()));
+    let task = cancelled.map_err(|failure| Problem::of_failure(failure, Some(id)))?;
     Ok(whole_task(StatusCode::OK, &task))
 }
 
 /// `POST /v1/tasks/{id}/retry`.
-pub(super) fn retry(api: &Arc<Api>, ask: &mut Ask) -> Answered {
+pub(super) async fn retry(api: &Arc<Api>, ask: &mut Ask) -> Answered {
     let accepted = api.service.retry(&ask.task_id()?, DoorName::Http).map_err(Box::<Problem>::from)?;
+    kept(&accepted).await?;
     Ok(accepted_answer(&accepted))
 }
 

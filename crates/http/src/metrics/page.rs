@@ -4,6 +4,7 @@
 //! What people want to read around the table is written by hand. `MILLPOND_WRITE_PAGES=1` writes the table
 //! into the page.
 
+use super::durable_table::DURABLE_TABLE;
 use super::table::TABLE;
 use super::text::{Kind, Metric};
 use std::collections::HashSet;
@@ -12,9 +13,13 @@ use std::path::PathBuf;
 const BEGIN: &str = "<!-- table: daemon -->\n";
 const END: &str = "<!-- end: daemon -->";
 
+fn all() -> impl Iterator<Item = &'static Metric> {
+    TABLE.iter().chain(DURABLE_TABLE)
+}
+
 fn table() -> String {
     let mut table = String::from("| about | name | type | labels | meaning |\n|---|---|---|---|---|\n");
-    for Metric { area, name, kind, labels, help, .. } in TABLE {
+    for Metric { area, name, kind, labels, help, .. } in all() {
         let labels: Vec<_> = labels.iter().map(|label| format!("`{label}`")).collect();
         table += &format!("| {area} | `{name}` | {kind} | {} | {help} |\n", labels.join(", "));
     }
@@ -39,7 +44,7 @@ fn the_table_of_the_page_is_that_of_the_code() {
 #[test]
 fn names_follow_the_rules_and_come_once() {
     let mut names = HashSet::new();
-    for Metric { name, kind, help, labels, .. } in TABLE {
+    for Metric { name, kind, help, labels, .. } in all() {
         assert!(names.insert(name), "{name} is there twice");
         let plain = |letter: char| letter.is_ascii_lowercase() || letter == '_';
         let has_prefix = name.starts_with("millpond_") || name.starts_with("process_");

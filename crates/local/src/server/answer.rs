@@ -12,8 +12,8 @@ use super::exchanges::Exchanges;
 use super::manage;
 use crate::frame::{Flags, Header, Kind};
 use millpond_tasks::{
-    DoorName, ErrorCode, LIST_MAX, ListFilter, Position, Reader, Refused, Stage, Submit, Task, TaskFailure,
-    TaskId, Wants,
+    Accepted, DoorName, ErrorCode, LIST_MAX, ListFilter, Position, Reader, Refused, Stage, Submit, Task,
+    TaskFailure, TaskId, Wants,
 };
 use serde::de::{Deserialize, Deserializer};
 use std::sync::Arc;
@@ -111,12 +111,14 @@ impl Exchanges {
         // Nobody who waits: then it is kept for whoever asks.
         let keep = flags.has(Flags::KEEP) || reader.is_none();
         match context.service.submit(payload, Submit { reader, keep, door: DoorName::Control }) {
-            Ok(accepted) => {
-                if let (Some(((slot, _), _)), Some(watching)) = (opened, accepted.watching) {
-                    self.begin(context, slot, tag, watching);
+            Ok(mut accepted) => {
+                let watching = accepted.watching.take();
+                if let (Some(((slot, _), _)), Some(watching)) = (opened, watching) {
+                    self.begin(context, slot, tag, Some(watching));
                 }
                 if opened.is_none() || flags.has(Flags::ACK) {
-                    self.say(Kind::Accepted, tag, |out| say_id(&accepted.task, out));
+                    let number = opened.map(|((_, number), _)| number);
+                    self.acknowledge(context, tag, number, &accepted, is_gone);
                 }
             }
             Err(refused) => {
@@ -126,6 +128,56 @@ impl Exchanges {
                 self.refuse(context, tag, &refused);
             }
         }
+    }
+
+    /// Says that a task is accepted, once it is kept. `number` is what the exchange is called that goes on; without
+    /// one this is the last word.
+    fn acknowledge(
+        &mut self,
+        context: &Context,
+        tag: u64,
+        number: Option<u64>,
+        accepted: &Accepted,
+        is_gone: bool,
+    ) {
+        if accepted.is_kept() {
+            return self.say(Kind::Accepted, tag, |out| say_id(&accepted.task, out));
+        }
+        let (outbox, task) = (Arc::clone(&self.outbox), Arc::clone(&accepted.task));
+        if let Some(number) = number {
+            // One that is not kept after all is answered as every task is that has failed.
+            return accepted.on_kept(move |kept| {
+                if kept.is_ok() {
+                    outbox.put(number, Kind::Accepted, |out| say_id(&task, out));
+                }
+            });
+        }
+        if is_gone {
+            return;
+        }
+        let (slot, number) = self.outbox.open(tag, false);
+        self.begin(context, slot, tag, None);
+        accepted.on_kept(move |kept| match kept {
+            Ok(()) => outbox.put_last(number, Kind::Accepted, |out| say_id(&task, out)),
+            Err(refused) => outbox.put_last(number, Kind::Error, |out| refused.write_json(out)),
+        });
+    }
+
+    /// Cancels a task, and says so once that is kept.
+    fn cancel(&mut self, context: &Context, tag: u64, id: &TaskId) -> Result<(), Refused> {
+        if !context.service.is_durable() {
+            context.service.cancel(id).map_err(|failure| about(id, failure))?;
+            self.say(Kind::Ok, tag, |out| out.extend_from_slice(b"{}"));
+            return Ok(());
+        }
+        let (slot, number) = self.outbox.open(tag, false);
+        self.begin(context, slot, tag, None);
+        let (outbox, id) = (Arc::clone(&self.outbox), id.clone());
+        context.service.cancel_then(&id.clone(), move |cancelled| match cancelled {
+            Ok(_) => outbox.put_last(number, Kind::Ok, |out| out.extend_from_slice(b"{}")),
+            Err(failure) => outbox.put_last(number, Kind::Error, |out| about(&id, failure).write_json(out)),
+        });
+        Ok(())
     }
 
     /// The kinds that are asked by people rather than a hundred thousand times a second.
@@ -138,8 +190,7 @@ impl Exchanges {
             }
             Kind::Cancel => {
                 let words: TaskWords = read(kind, payload, r#"{"task_id": ...}"#)?;
-                context.service.cancel(&words.task_id).map_err(|failure| about(&words.task_id, failure))?;
-                self.say(Kind::Ok, tag, |out| out.extend_from_slice(b"{}"));
+                self.cancel(context, tag, &words.task_id)?;
             }
             Kind::Take => {
                 let TaskWords { task_id } = read(kind, payload, r#"{"task_id": ...}"#)?;
@@ -186,7 +237,7 @@ impl Exchanges {
         let (slot, number) = self.outbox.open(tag, wants != Wants::Result);
         match task.watch(self.reader(number, wants)) {
             Ok(watching) => {
-                self.begin(context, slot, tag, watching);
+                self.begin(context, slot, tag, Some(watching));
                 Ok(())
             }
             Err(failure) => {

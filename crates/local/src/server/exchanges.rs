@@ -24,8 +24,8 @@ const STREAM_BYTES: usize = 64 * 1024;
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) tag: u64,
-    /// Dropped, it takes the reader away from the task.
-    watching: Watching,
+    /// Dropped, it takes the reader away from the task. None if no task is read.
+    watching: Option<Watching>,
 }
 
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl Exchanges {
     }
 
     /// An exchange has begun in this slot.
-    pub(super) fn begin(&mut self, context: &Context, slot: u32, tag: u64, watching: Watching) {
+    pub(super) fn begin(&mut self, context: &Context, slot: u32, tag: u64, watching: Option<Watching>) {
         let slot = slot as usize;
         if slot >= self.under_way.len() {
             self.under_way.resize_with(slot + 1, || None);
@@ -152,13 +152,15 @@ impl Exchanges {
 
     /// Sends what one stream has, and its result if it is at its end.
     fn read_stream(&mut self, context: &Context, slot: u32) {
-        let Some(exchange) = &mut self.under_way[slot as usize] else { return };
-        let tag = exchange.tag;
-        let task = Arc::clone(exchange.watching.task());
+        let Some(Exchange { tag, watching: Some(watching) }) = &mut self.under_way[slot as usize] else {
+            return;
+        };
+        let tag = *tag;
+        let task = Arc::clone(watching.task());
         self.outbox.is_being_read(slot);
         // Looked at first: after its end a task says nothing, so what is read then is all there is.
         let is_ended = task.is_ended();
-        let has_more = exchange.watching.read(STREAM_BYTES, &mut self.events);
+        let has_more = watching.read(STREAM_BYTES, &mut self.events);
         let mut events = std::mem::take(&mut self.events);
         for event in events.drain(..) {
             self.say(Kind::Event, tag, |out| event.write_json(out));

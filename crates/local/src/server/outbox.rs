@@ -116,6 +116,36 @@ impl Outbox {
         was_open
     }
 
+    /// Adds a frame of an exchange that goes on. From any thread.
+    pub(super) fn put(&self, number: u64, kind: Kind, write: impl FnOnce(&mut Vec<u8>)) {
+        self.put_frame(number, kind, false, write);
+    }
+
+    /// Adds the last frame of an exchange. From any thread.
+    pub(super) fn put_last(&self, number: u64, kind: Kind, write: impl FnOnce(&mut Vec<u8>)) {
+        self.put_frame(number, kind, true, write);
+    }
+
+    fn put_frame(&self, number: u64, kind: Kind, is_last: bool, write: impl FnOnce(&mut Vec<u8>)) {
+        let (slot, turn) = (number as u32, (number >> 32) as u32);
+        let mut inner = self.lock();
+        let Slot { turn: present, tag, .. } = inner.slots[slot as usize];
+        if present != turn {
+            return;
+        }
+        append(&mut inner.bytes, kind, Flags::NONE, tag, write);
+        inner.frames += 1;
+        if is_last {
+            inner.retire(slot);
+            inner.ended.push(slot);
+        }
+        let was_listed = mem::replace(&mut inner.is_listed, true);
+        drop(inner);
+        if !was_listed {
+            self.news.tell(self.connection);
+        }
+    }
+
     /// Frees the slot of a late result.
     pub(super) fn free(&self, slot: u32) {
         self.lock().free.push(slot);

@@ -188,6 +188,7 @@ impl Order {
         self.expected = 0;
     }
 
+    #[inline]
     fn is_settled(&mut self, workers: &Views) -> bool {
         let states = workers.states();
         let is_settled = match workers.changed_since(&self.settled) {
@@ -202,6 +203,7 @@ impl Order {
         is_settled
     }
 
+    #[inline]
     fn is_settled_at(&self, places: Range<usize>, states: &[WorkerState]) -> bool {
         let noted = places.start.min(self.in_crew.len())..places.end.min(self.in_crew.len());
         let differ = |(was, state): (&bool, &WorkerState)| *was != state.takes_tasks();

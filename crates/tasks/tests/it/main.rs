@@ -10,6 +10,8 @@ mod checkpoints;
 mod command;
 mod core_stress;
 mod dead_letters;
+mod disk_trouble;
+mod durable;
 mod errors;
 mod events;
 mod figures;

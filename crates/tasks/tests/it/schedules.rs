@@ -67,3 +67,27 @@ fn a_time_that_is_refused_is_told() {
     let refusal = mill.handle.schedules()[0].last_refusal.clone().unwrap();
     assert!(refusal.starts_with("unknown-handler (-1): "), "{refusal}");
 }
+
+#[test]
+fn after_a_restart_one_of_the_missed_times_is_made_up_for() {
+    let place = crate::durable::Place::new();
+    // Every minute would be too long for a test, so what the clock missed is a whole hour of seconds.
+    let config = |missed: bool| {
+        let mut config = ServiceConfig { journal: place.config().journal, ..every_second("echo", true) };
+        let schedule = config.schedules.get_mut("tick").unwrap();
+        schedule.catches_up = missed;
+        config
+    };
+    let mill = Mill::start(config(true));
+    until("it was due once", || mill.handle.schedules()[0].fired > 0);
+    let last = mill.handle.schedules()[0].last_ms.unwrap();
+    until("that is kept", || mill.handle.stats().journal.unwrap().waiting_records == 0);
+    drop(mill);
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    let again = Mill::start(config(true));
+    assert!(again.handle.schedules()[0].last_ms >= Some(last), "the last time is known");
+    until("it was made up for", || again.handle.schedules()[0].fired > 0);
+    let info = &again.handle.schedules()[0];
+    let first = info.last_ms.unwrap();
+    assert!(first > last && info.fired <= 2, "one for all of them: {info:?}");
+}

@@ -5,10 +5,12 @@
 //! here depends on how fast the machine is.
 
 use millpond::{BackPressure, PoolConfig};
+use millpond_journal::{Disk, RealDisk};
 use millpond_tasks::config::RetrySettings;
 use millpond_tasks::{
     Accepted, Call, ErrorCode, Handler, Outcome, Reader, Refused, Registry, Said, Service, ServiceConfig,
-    ServiceHandle, StreamEvent, Submit, Symbols, Task, TaskFailure, TaskId, Wants, Watch, Watching, function,
+    ServiceHandle, StreamEvent, Submit, Symbols, Task, TaskFailure, TaskId, Timer, Wants, Watch, Watching,
+    function,
 };
 use serde_json::value::RawValue;
 use std::num::NonZeroU32;
@@ -119,6 +121,15 @@ impl Mill {
 
     /// With further handlers.
     pub(crate) fn start_with(config: ServiceConfig, add: impl FnOnce(&mut Registry)) -> Self {
+        Self::start_on(config, Arc::new(RealDisk), add)
+    }
+
+    /// With the journal on another disk.
+    pub(crate) fn start_on(
+        config: ServiceConfig,
+        disk: Arc<dyn Disk>,
+        add: impl FnOnce(&mut Registry),
+    ) -> Self {
         let (give, calls) = mpsc::channel();
         let sluice = Arc::new(Sluice::default());
         let workers = config.pool.workers;
@@ -140,7 +151,8 @@ impl Mill {
         registry.add("panic", function(|_| panic_quietly("it was asked to"))).unwrap();
         registry.set_opcode(NonZeroU32::new(7).unwrap(), "echo").unwrap();
         add(&mut registry);
-        let service = Service::start(config, registry, Symbols::new()).unwrap();
+        let timer = Timer::start().unwrap();
+        let service = Service::start_on_disk(config, registry, Symbols::new(), timer, disk).unwrap();
         Self { handle: service.handle(), calls: Mutex::new(calls), sluice, workers, service: Some(service) }
     }
 

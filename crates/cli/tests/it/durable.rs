@@ -1,0 +1,373 @@
+//! A daemon with a journal is killed under load, again and again, and loses nothing that it acknowledged.
+//!
+//! Sixty-four clients hand in tasks of every kind and write down what they were told: that a task is accepted, how it
+//! ended, that it is cancelled. Daemons are killed at moments that hurt: while they accept, run, end, write a snapshot,
+//! drain. After each kill the next one must know every task that was acknowledged; at the end each must have ended
+//! once, in the way that was told.
+//!
+//! `MILLPOND_KILLS` says how many are killed (10 without it), `MILLPOND_SEED` repeats the random choices of an
+//! earlier run; both are printed, and a table of what was found.
+
+use crate::daemon::{Folder, signal};
+use millpond_local::{Client, Flags, Kind};
+use serde_json::{Value, json};
+use std::collections::{HashMap, HashSet};
+use std::env;
+use std::fmt::Write as _;
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const SUBMITTERS: u64 = 64;
+/// Nothing here takes so long, unless it never happens.
+const SOON: Duration = Duration::from_secs(120);
+
+const SETTINGS: &str = "
+workers = 2
+tasks_max = 200000
+results.max = 1000000
+results.bytes_max = '4 GiB'
+results.age_max = 'none'
+dead_letters.max = 1000000
+dead_letters.bytes_max = '1 GiB'
+keys_max = 1000000
+journal.snapshot_bytes_min = '1 MiB'
+journal.crash_attempts_max = 1000
+mailbox.enabled = false
+memory_door.enabled = false
+web.enabled = false
+drain_timeout = '2s'
+";
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    env::var(name).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}: a whole number")))
+}
+
+/// SplitMix64: small, and good enough to choose moments.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+/// What clients were told.
+#[derive(Default)]
+struct Told {
+    /// Ids of tasks that were acknowledged.
+    accepted: Vec<Value>,
+    /// How tasks ended, by id as JSON.
+    ended: HashMap<String, Value>,
+    /// Tasks whose cancellation was acknowledged, as JSON.
+    cancelled: HashSet<String>,
+    /// The task of each idempotency key.
+    keys: HashMap<String, Value>,
+}
+
+struct Field {
+    socket: PathBuf,
+    told: Mutex<Told>,
+    is_over: AtomicBool,
+}
+
+/// One client, for as long as its connection lasts.
+fn submit(field: &Field, submitter: u64, count: &mut u64, dice: &mut Dice) -> io::Result<()> {
+    let mut client = Client::connect(&field.socket)?;
+    while !field.is_over.load(Relaxed) {
+        *count += 1;
+        let id = format!("s{submitter}-{count}");
+        let request = |rest: &str| format!(r#"{{"task_id":"{id}",{rest}}}"#);
+        match dice.below(5) {
+            0 => ack(&mut client, field, &request(r#""handler":"echo","args":{"n":1}"#)).map(drop)?,
+            1 => wait(&mut client, field, &request(r#""handler":"sleep","args":{"ms":2}"#))?,
+            2 => ack(&mut client, field, &request(r#""handler":"file_read","args":{"path":"/nowhere"}"#))
+                .map(drop)?,
+            3 => {
+                let later = request(r#""handler":"echo","delay_ms":600000"#);
+                if let Some(id) = ack(&mut client, field, &later)? {
+                    cancel(&mut client, field, id)?;
+                }
+            }
+            _ => keyed(&mut client, field, &format!("k{submitter}-{}", dice.below(40)))?,
+        }
+    }
+    Ok(())
+}
+
+/// Hands a task in, and writes down that it is accepted.
+fn ack(client: &mut Client, field: &Field, request: &str) -> io::Result<Option<Value>> {
+    client.send(Kind::Submit, Flags::NONE, 1, request.as_bytes())?;
+    let frame = client.receive()?;
+    let answer: Value = serde_json::from_slice(frame.payload)?;
+    if frame.kind != Kind::Accepted {
+        assert_eq!(answer["error"], "draining", "{request}: {answer}");
+        return Ok(None);
+    }
+    let id = answer["task_id"].clone();
+    field.told.lock().unwrap().accepted.push(id.clone());
+    Ok(Some(id))
+}
+
+/// Hands a task in, and writes down how it ended.
+fn wait(client: &mut Client, field: &Field, request: &str) -> io::Result<()> {
+    client.send(Kind::Submit, Flags::RESULT | Flags::KEEP | Flags::ACK, 2, request.as_bytes())?;
+    loop {
+        let frame = client.receive()?;
+        let answer: Value = serde_json::from_slice(frame.payload)?;
+        let mut told = field.told.lock().unwrap();
+        match frame.kind {
+            Kind::Accepted => told.accepted.push(answer["task_id"].clone()),
+            // The daemon drains: it is done by the next one, and nobody was told how it ended.
+            Kind::Result if answer["error"] == "postponed" => return Ok(()),
+            Kind::Result => {
+                told.ended.insert(answer["task_id"].to_string(), answer);
+                return Ok(());
+            }
+            kind => {
+                assert_eq!(answer["error"], "draining", "{kind}: {answer}");
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn cancel(client: &mut Client, field: &Field, id: Value) -> io::Result<()> {
+    client.send(Kind::Cancel, Flags::NONE, 3, json!({ "task_id": id }).to_string().as_bytes())?;
+    let frame = client.receive()?;
+    if frame.kind == Kind::Ok {
+        field.told.lock().unwrap().cancelled.insert(id.to_string());
+    }
+    Ok(())
+}
+
+/// Asks with a key that was perhaps used before: it must stand for one task.
+fn keyed(client: &mut Client, field: &Field, key: &str) -> io::Result<()> {
+    let request = format!(r#"{{"handler":"echo","args":{{"key":"{key}"}},"idempotency_key":"{key}"}}"#);
+    if let Some(id) = ack(client, field, &request)? {
+        let mut told = field.told.lock().unwrap();
+        let known = told.keys.entry(key.to_owned()).or_insert_with(|| id.clone());
+        assert_eq!(*known, id, "the key {key} stands for two tasks");
+    }
+    Ok(())
+}
+
+/// When a daemon is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Moment {
+    Accepting,
+    Running,
+    Ending,
+    Snapshotting,
+    Draining,
+}
+
+const MOMENTS: [Moment; 5] =
+    [Moment::Accepting, Moment::Running, Moment::Ending, Moment::Snapshotting, Moment::Draining];
+
+/// What was found after kills of one kind.
+#[derive(Default)]
+struct Row {
+    kills: u64,
+    acknowledged: usize,
+    restored: u64,
+    buried: u64,
+    replay_ms_max: u64,
+}
+
+/// A daemon that goes when this does.
+struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+struct Arena {
+    folder: Folder,
+    field: Field,
+}
+
+impl Arena {
+    fn new() -> Self {
+        let folder = Folder::new();
+        folder.write("millpond.toml", SETTINGS);
+        let socket = folder.path().join("run").join("control.sock");
+        let field = Field { socket, told: Mutex::default(), is_over: AtomicBool::new(false) };
+        Self { folder, field }
+    }
+
+    fn start(&self) -> (Daemon, Value) {
+        let run = self.folder.path().join("run").display().to_string();
+        let command =
+            self.folder.millpond(&["serve", "--json", "--journal", "journal", "--runtime-dir", &run]);
+        let mut child = { command }.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let hello: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("the daemon said {line:?}"));
+        (Daemon(child), hello)
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.folder.path().join("journal")
+    }
+
+    /// Waits for the moment, and kills.
+    fn kill(&self, daemon: Daemon, moment: Moment, dice: &mut Dice) {
+        thread::sleep(Duration::from_millis(100 + dice.below(200)));
+        match moment {
+            Moment::Accepting | Moment::Running | Moment::Ending => {
+                // Sixty-four clients do all three at any moment; what differs is where in a batch it hits.
+                thread::sleep(Duration::from_micros(dice.below(3000)));
+            }
+            Moment::Snapshotting => {
+                let until = Instant::now() + Duration::from_secs(10);
+                while !is_snapshot_begun(&self.journal()) && Instant::now() < until {
+                    thread::sleep(Duration::from_micros(50));
+                }
+            }
+            Moment::Draining => {
+                signal("TERM", daemon.0.id());
+                thread::sleep(Duration::from_millis(dice.below(30)));
+            }
+        }
+        drop(daemon);
+    }
+
+    /// Every task that was acknowledged is known.
+    fn look_for(&self, accepted: &[Value]) {
+        let mut client = Client::connect(&self.field.socket).unwrap();
+        for chunk in accepted.chunks(1000) {
+            for id in chunk {
+                let question = json!({ "task_id": id }).to_string();
+                client.send(Kind::Get, Flags::NONE, 9, question.as_bytes()).unwrap();
+            }
+            for id in chunk {
+                let frame = client.receive().unwrap();
+                let answer = String::from_utf8_lossy(frame.payload).into_owned();
+                assert_eq!(frame.kind, Kind::Status, "task {id} was acknowledged and is gone: {answer}");
+            }
+        }
+    }
+}
+
+fn is_snapshot_begun(journal: &Path) -> bool {
+    let names = fs::read_dir(journal).into_iter().flatten().filter_map(Result::ok);
+    names.into_iter().any(|entry| entry.file_name().to_string_lossy().contains("part"))
+}
+
+#[test]
+fn nothing_that_was_acknowledged_is_lost_however_often_the_daemon_is_killed() {
+    let kills = number("MILLPOND_KILLS", 10);
+    let seed = number("MILLPOND_SEED", RandomState::new().hash_one(0_u8));
+    println!("MILLPOND_KILLS={kills} MILLPOND_SEED={seed}");
+    let arena = Arena::new();
+    let mut rows: Vec<Row> = MOMENTS.iter().map(|_| Row::default()).collect();
+    let mut dice = Dice(seed);
+    thread::scope(|scope| {
+        let (mut daemon, _) = arena.start();
+        for submitter in 0..SUBMITTERS {
+            let field = &arena.field;
+            scope.spawn(move || {
+                let (mut count, mut dice) = (0, Dice(seed ^ (submitter + 1)));
+                while !field.is_over.load(Relaxed) {
+                    // A connection that breaks is a daemon that was killed: the next one will come.
+                    if submit(field, submitter, &mut count, &mut dice).is_err() {
+                        thread::sleep(Duration::from_millis(5));
+                    }
+                }
+            });
+        }
+        for kill in 0..kills {
+            let place = (kill % MOMENTS.len() as u64) as usize;
+            arena.kill(daemon, MOMENTS[place], &mut dice);
+            let accepted = arena.field.told.lock().unwrap().accepted.clone();
+            let (next, hello) = arena.start();
+            daemon = next;
+            arena.look_for(&accepted);
+            let row = &mut rows[place];
+            row.kills += 1;
+            row.acknowledged += accepted.len();
+            row.restored += hello["journal"]["restored"].as_u64().unwrap();
+            row.buried += hello["journal"]["buried"].as_u64().unwrap();
+            row.replay_ms_max = row.replay_ms_max.max(hello["journal"]["replay_ms"].as_u64().unwrap());
+        }
+        arena.field.is_over.store(true, Relaxed);
+        judge(&arena, &rows);
+        drop(daemon);
+    });
+}
+
+/// Each task has ended once, in the way that was told.
+fn judge(arena: &Arena, rows: &[Row]) {
+    let until = Instant::now() + SOON;
+    // Clients that were in the middle of something come to its end.
+    thread::sleep(Duration::from_millis(500));
+    let told = arena.field.told.lock().unwrap();
+    let mut client = Client::connect(&arena.field.socket).unwrap();
+    let mut ends: HashMap<&'static str, u64> = HashMap::new();
+    for id in &told.accepted {
+        let question = json!({ "task_id": id }).to_string();
+        client.send(Kind::Get, Flags::NONE, 6, question.as_bytes()).unwrap();
+        let status: Value = serde_json::from_slice(client.receive().unwrap().payload).unwrap();
+        if status["stage"] == "delayed" {
+            // Whoever wanted to cancel it was cut off by a kill.
+            client.send(Kind::Cancel, Flags::NONE, 7, question.as_bytes()).unwrap();
+            assert_eq!(client.receive().unwrap().kind, Kind::Ok);
+        }
+        client.send(Kind::Get, Flags::RESULT, 4, question.as_bytes()).unwrap();
+        let left = until.saturating_duration_since(Instant::now());
+        let frame = client.receive_timeout(left).unwrap().unwrap_or_else(|| panic!("task {id} did not end"));
+        let end: Value = serde_json::from_slice(frame.payload).unwrap();
+        assert_eq!(frame.kind, Kind::Result, "task {id}: {end}");
+        if let Some(known) = told.ended.get(&id.to_string()) {
+            assert_eq!(*known, end, "task {id} ended twice");
+        }
+        let word = match end["error"].as_str() {
+            None => "done",
+            Some("cancelled") => "cancelled",
+            Some("not-allowed") => "dead",
+            Some(other) => panic!("task {id} ended as {other}: {end}"),
+        };
+        *ends.entry(word).or_default() += 1;
+        if word == "dead" {
+            let question = json!({ "ask": "dead-show", "task_id": id }).to_string();
+            client.send(Kind::Ask, Flags::NONE, 5, question.as_bytes()).unwrap();
+            assert_eq!(client.receive().unwrap().kind, Kind::Told, "task {id} died and left no letter");
+        }
+        assert!(word == "cancelled" || !told.cancelled.contains(&id.to_string()), "task {id}: {end}");
+    }
+    let mut table = String::from(
+        "| killed while | kills | acknowledged before | came back | could not | replay at most |\n",
+    );
+    for (moment, row) in MOMENTS.iter().zip(rows) {
+        let Row { kills, acknowledged, restored, buried, replay_ms_max } = row;
+        let _ = writeln!(
+            table,
+            "| {moment:?} | {kills} | {acknowledged} | {restored} | {buried} | {replay_ms_max} ms |"
+        );
+    }
+    let of = |word: &str| ends.get(word).copied().unwrap_or(0);
+    let (done, dead, cancelled) = (of("done"), of("dead"), of("cancelled"));
+    let all = told.accepted.len();
+    println!(
+        "{table}acknowledged {all}: {done} done, {dead} dead, {cancelled} cancelled; none lost, none twice"
+    );
+    assert!(of("done") > 0 && of("dead") > 0 && of("cancelled") > 0, "every kind of task was there");
+}
