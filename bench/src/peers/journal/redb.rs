@@ -5,13 +5,14 @@
 use super::Store;
 use super::group_commit::{Commit, GroupCommit};
 use redb::{Database, ReadableTableMetadata, TableDefinition};
+use std::error::Error;
 use std::path::Path;
 
 const TASKS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("tasks");
 
 pub(crate) struct Redb(GroupCommit);
 
-fn commit(database: &Database, first: u64, payloads: &[Vec<u8>]) -> Result<(), redb::Error> {
+fn commit(database: &Database, first: u64, payloads: &[Vec<u8>]) -> Result<(), Box<dyn Error>> {
     let transaction = database.begin_write()?;
     {
         let mut table = transaction.open_table(TASKS)?;
@@ -23,7 +24,7 @@ fn commit(database: &Database, first: u64, payloads: &[Vec<u8>]) -> Result<(), r
     Ok(())
 }
 
-fn count(folder: &Path) -> Result<u64, redb::Error> {
+fn count(folder: &Path) -> Result<u64, Box<dyn Error>> {
     let database = Database::open(folder.join("redb"))?;
     let transaction = database.begin_read()?;
     Ok(transaction.open_table(TASKS)?.len()?)
