@@ -295,11 +295,14 @@ export class Dispatch {
     const victim = this.fullest(thief);
     if (victim === null) return;
     const unstarted = unstartedOf(victim);
-    const count = policy === null ? unstarted - (unstarted >> 1) : policy.count(unstarted);
+    const count = policy === null ? unstarted - (unstarted >> 1) : policy.count(unstarted, victim.id);
     if (count <= 0) return;
     const { router, observer } = this.host.hooks;
     const tasks = this.takeUnstarted(victim, count, router === null ? null : (task) => router.mayMove(task, thief));
-    if (tasks.length === 0) return;
+    if (tasks.length === 0) {
+      policy?.cameBackEmpty?.();
+      return;
+    }
     // Bound to the thief from here on: it takes as much as it has room for, and the rest can be stolen in turn.
     for (const task of tasks) {
       task.handle = thief;

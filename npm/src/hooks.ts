@@ -72,7 +72,9 @@ export interface Router {
 export interface StealPolicy {
   readonly enabled: boolean;
   /** How many of a victim's unstarted tasks an idle worker takes. */
-  count(unstarted: number): number;
+  count(unstarted: number, victim: number): number;
+  /** All of them had started by the time they were asked for. */
+  cameBackEmpty?(): void;
 }
 
 export interface Observer {

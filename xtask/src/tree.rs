@@ -23,7 +23,10 @@ pub(crate) struct File {
     source: OnceLock<Source>,
 }
 
-const FOLDERS_LEFT_OUT: &[&str] = &[".git", "target", "node_modules", "results", "__pycache__", ".venv"];
+const FOLDERS_LEFT_OUT: &[&str] =
+    &[".git", "target", "node_modules", ".wasm-target", "results", "__pycache__", ".venv"];
+/// What the npm package is built to. Other folders of this name are sources.
+const PACKAGE_BUILT: &str = "npm/dist";
 /// Nobody writes such a file by hand: it is data, and its words are no business of tidy.
 const TEXT_BYTES_MAX: u64 = 2 << 20;
 
@@ -87,7 +90,7 @@ fn read_folder(folder: &Path, prefix: &str, files: &mut Vec<File>) -> Result<(),
         let path = format!("{prefix}{name}");
         let kind = entry.file_type().map_err(failed)?;
         if kind.is_dir() {
-            if !FOLDERS_LEFT_OUT.contains(&name.as_str()) {
+            if !FOLDERS_LEFT_OUT.contains(&name.as_str()) && path != PACKAGE_BUILT {
                 read_folder(&entry.path(), &format!("{path}/"), files)?;
             }
         } else if kind.is_file() {

@@ -148,8 +148,6 @@ mod tests {
     use crate::workers::{workers_add, workers_came, workers_gone, workers_remove};
     use millpond_policy::registry::STRATEGIES;
 
-    const LEAST_BUSY: u32 = 2;
-
     #[test]
     fn strategies_have_the_places_of_the_table() {
         for (number, known) in STRATEGIES.iter().enumerate() {

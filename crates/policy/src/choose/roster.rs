@@ -19,14 +19,8 @@ use core::ops::Range;
 /// A note for each worker, in the order of the picture; perhaps none for the last of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Roster<T> {
-    order: Order,
-    notes: Vec<T>,
-}
-
-/// Whom the notes are about. Kept apart from them, so that there is one of it for all kinds of notes.
-#[derive(Clone, Debug, Default)]
-struct Order {
     ids: Vec<u32>,
+    notes: Vec<T>,
     /// Whether each took tasks when [`Roster::settle`] was last called.
     in_crew: Vec<bool>,
     /// So many workers were announced and have not gone.
@@ -39,68 +33,73 @@ struct Order {
     settled: Seen,
 }
 
-/// Where a note comes from that is to stand elsewhere.
-struct Brought {
-    from: usize,
-    /// It is not there yet, or is another worker's who has gone.
-    is_blank: bool,
-}
-
 impl<T: Copy> Roster<T> {
     pub(crate) const fn new() -> Self {
-        Self { order: Order::new(), notes: Vec::new() }
+        Self {
+            ids: Vec::new(),
+            notes: Vec::new(),
+            in_crew: Vec::new(),
+            expected: 0,
+            revision: 0,
+            aligned: Seen::NOTHING,
+            settled: Seen::NOTHING,
+        }
     }
 
     /// A worker has come: makes room for its note.
     pub(crate) fn expect_one(&mut self) {
-        let more = self.order.expect_one();
+        self.changes();
+        self.expected += 1;
+        let more = self.expected.saturating_sub(self.ids.len());
+        self.ids.reserve(more);
         self.notes.reserve(more);
+        self.in_crew.reserve(more);
     }
 
     /// A worker has gone: drops its note, and keeps the others in order.
     pub(crate) fn forget(&mut self, id: u32) {
-        if let Some(at) = self.order.forget(id) {
+        self.changes();
+        self.expected = self.expected.saturating_sub(1);
+        if let Some(at) = self.ids.iter().position(|known| *known == id) {
+            self.ids.remove(at);
             self.notes.remove(at);
+            self.in_crew.remove(at);
         }
     }
 
     /// Drops all notes, and keeps the room.
     pub(crate) fn clear(&mut self) {
-        self.order.clear();
+        self.changes();
+        self.ids.clear();
         self.notes.clear();
+        self.in_crew.clear();
+        self.expected = 0;
     }
 
     /// Brings the notes into the order of the picture, with a blank one for each worker that is new. Says
     /// whether anything has changed. Quick if not; else every worker that stands elsewhere is looked for.
     pub(crate) fn align(&mut self, workers: &Views, blank: T) -> bool {
-        if workers.is_crew_of(&self.order.aligned) {
+        if workers.is_crew_of(&self.aligned) {
             return false;
         }
         let has_changed = self.align_to(workers.ids(), blank);
-        workers.see(&mut self.order.aligned);
+        workers.see(&mut self.aligned);
         has_changed
     }
 
     fn align_to(&mut self, ids: &[u32], blank: T) -> bool {
         // More workers than there is room for: those that have notes are the first ones.
-        let room = self.order.room().min(self.notes.capacity());
-        let with_notes = ids.len().min(room);
-        if self.order.ids == ids[..with_notes] {
+        let with_notes = ids.len().min(self.room());
+        if self.ids == ids[..with_notes] {
             return false;
         }
-        self.order.changes();
+        self.changes();
         for (at, id) in ids[..with_notes].iter().enumerate() {
-            let Brought { from, is_blank } = self.order.bring(*id, at, room);
-            if from == self.notes.len() {
-                self.notes.push(blank);
-            } else if is_blank {
-                self.notes[from] = blank;
-            }
-            self.notes.swap(at, from);
+            self.bring(*id, at, blank);
         }
-        self.order.ids.truncate(with_notes);
-        self.order.in_crew.truncate(with_notes);
+        self.ids.truncate(with_notes);
         self.notes.truncate(with_notes);
+        self.in_crew.truncate(with_notes);
         true
     }
 
@@ -111,85 +110,22 @@ impl<T: Copy> Roster<T> {
 
     /// The same, to be changed.
     pub(crate) fn notes_mut(&mut self) -> &mut [T] {
-        self.order.changes();
+        self.changes();
         &mut self.notes
     }
 
     /// As long as this is the same, so are the notes.
     pub(crate) fn revision(&self) -> u64 {
-        self.order.revision
+        self.revision
     }
 
     /// The note for a worker, if it stands where it is expected.
     pub(crate) fn note(&self, at: usize, id: u32) -> Option<&T> {
-        if *self.order.ids.get(at)? == id { self.notes.get(at) } else { None }
+        if *self.ids.get(at)? == id { self.notes.get(at) } else { None }
     }
 
     /// Whether those that take tasks now, and nobody else, did so when the crew was last settled.
     pub(crate) fn is_settled(&mut self, workers: &Views) -> bool {
-        self.order.is_settled(workers)
-    }
-
-    /// The places and notes of those that took tasks when the crew was last settled, and still do.
-    pub(crate) fn crew<'a>(&'a self, states: &'a [WorkerState]) -> impl Iterator<Item = (usize, &'a T)> {
-        let all = self.notes.iter().zip(&self.order.in_crew).zip(states).enumerate();
-        all.filter(|(_, ((_, was), state))| **was && state.takes_tasks())
-            .map(|(at, ((note, _), _))| (at, note))
-    }
-
-    /// Makes those that take tasks the crew, and writes the note of each that joins it.
-    pub(crate) fn settle(&mut self, workers: &Views, mut join: impl FnMut(usize) -> T) {
-        self.order.changes();
-        for (at, state) in workers.states().iter().enumerate().take(self.notes.len()) {
-            if state.takes_tasks() && !self.order.in_crew[at] {
-                self.notes[at] = join(at);
-            }
-            self.order.in_crew[at] = state.takes_tasks();
-        }
-    }
-}
-
-impl Order {
-    const fn new() -> Self {
-        Self {
-            ids: Vec::new(),
-            in_crew: Vec::new(),
-            expected: 0,
-            revision: 0,
-            aligned: Seen::NOTHING,
-            settled: Seen::NOTHING,
-        }
-    }
-
-    /// Makes room for one more, and says for how many notes more than there are.
-    fn expect_one(&mut self) -> usize {
-        self.changes();
-        self.expected += 1;
-        let more = self.expected.saturating_sub(self.ids.len());
-        self.ids.reserve(more);
-        self.in_crew.reserve(more);
-        more
-    }
-
-    /// Says where the worker stood.
-    fn forget(&mut self, id: u32) -> Option<usize> {
-        self.changes();
-        self.expected = self.expected.saturating_sub(1);
-        let at = self.ids.iter().position(|known| *known == id)?;
-        self.ids.remove(at);
-        self.in_crew.remove(at);
-        Some(at)
-    }
-
-    fn clear(&mut self) {
-        self.changes();
-        self.ids.clear();
-        self.in_crew.clear();
-        self.expected = 0;
-    }
-
-    #[inline]
-    fn is_settled(&mut self, workers: &Views) -> bool {
         let states = workers.states();
         let is_settled = match workers.changed_since(&self.settled) {
             Some(mut changed) => {
@@ -203,11 +139,28 @@ impl Order {
         is_settled
     }
 
-    #[inline]
     fn is_settled_at(&self, places: Range<usize>, states: &[WorkerState]) -> bool {
         let noted = places.start.min(self.in_crew.len())..places.end.min(self.in_crew.len());
         let differ = |(was, state): (&bool, &WorkerState)| *was != state.takes_tasks();
         !self.in_crew[noted].iter().zip(&states[places]).fold(false, |any, pair| any | differ(pair))
+    }
+
+    /// The places and notes of those that took tasks when the crew was last settled, and still do.
+    pub(crate) fn crew<'a>(&'a self, states: &'a [WorkerState]) -> impl Iterator<Item = (usize, &'a T)> {
+        let all = self.notes.iter().zip(&self.in_crew).zip(states).enumerate();
+        all.filter(|(_, ((_, was), state))| **was && state.takes_tasks())
+            .map(|(at, ((note, _), _))| (at, note))
+    }
+
+    /// Makes those that take tasks the crew, and writes the note of each that joins it.
+    pub(crate) fn settle(&mut self, workers: &Views, mut join: impl FnMut(usize) -> T) {
+        self.changes();
+        for (at, state) in workers.states().iter().enumerate().take(self.notes.len()) {
+            if state.takes_tasks() && !self.in_crew[at] {
+                self.notes[at] = join(at);
+            }
+            self.in_crew[at] = state.takes_tasks();
+        }
     }
 
     /// Told before anything above is written to: what was known of the notes is no longer.
@@ -218,16 +171,17 @@ impl Order {
     }
 
     fn room(&self) -> usize {
-        self.ids.capacity().min(self.in_crew.capacity())
+        self.ids.capacity().min(self.notes.capacity()).min(self.in_crew.capacity())
     }
 
-    /// Puts `id` at `at`, where everybody before stands right already; the notes follow.
-    fn bring(&mut self, id: u32, at: usize, room: usize) -> Brought {
+    /// Puts the note of `id` at `at`; everybody before stands right already.
+    fn bring(&mut self, id: u32, at: usize, blank: T) {
         let found = self.ids.iter().skip(at).position(|known| *known == id).map(|ahead| at + ahead);
         let from = match found {
             Some(from) => from,
-            None if self.ids.len() < room => {
+            None if self.ids.len() < self.room() => {
                 self.ids.push(id);
+                self.notes.push(blank);
                 self.in_crew.push(false);
                 self.ids.len() - 1
             }
@@ -235,13 +189,14 @@ impl Order {
             // comes.
             None => {
                 self.ids[at] = id;
+                self.notes[at] = blank;
                 self.in_crew[at] = false;
                 at
             }
         };
         self.ids.swap(at, from);
+        self.notes.swap(at, from);
         self.in_crew.swap(at, from);
-        Brought { from, is_blank: found.is_none() }
     }
 }
 
@@ -254,10 +209,6 @@ mod tests {
         let mut roster = Roster::new();
         (0..workers).for_each(|_| roster.expect_one());
         roster
-    }
-
-    fn room_of(roster: &Roster<u32>) -> usize {
-        roster.order.room().min(roster.notes.capacity())
     }
 
     fn picture(workers: impl IntoIterator<Item = (u32, WorkerState)>) -> Views {
@@ -359,14 +310,14 @@ mod tests {
     #[test]
     fn workers_that_were_not_announced_get_no_memory() {
         let mut roster = announced(2);
-        let room = room_of(&roster);
+        let room = roster.room();
         let many: Vec<u32> = (0..room as u32 + 7).collect();
         roster.align(&ready(&many), 0);
         write(&mut roster, &many);
-        assert_eq!((roster.notes().len(), room_of(&roster)), (room, room));
+        assert_eq!((roster.notes().len(), roster.room()), (room, room));
         let moved: Vec<u32> = many.iter().rev().copied().collect();
         roster.align(&ready(&moved), 1);
-        assert_eq!((roster.notes().len(), room_of(&roster)), (room, room));
+        assert_eq!((roster.notes().len(), roster.room()), (room, room));
         assert_eq!(roster.note(room - 1, moved[room - 1]), Some(&roster.notes()[room - 1]));
     }
 }
