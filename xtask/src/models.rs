@@ -39,6 +39,8 @@ pub(crate) const MODELLED: &[Modelled] = &[
 const SCHEDULES: u32 = 100_000;
 const MUTANT_SCHEDULES: u32 = 20_000;
 const MODEL_SECONDS: u64 = 60;
+/// `cargo xtask test` hunts one mutant in so many; its time is bounded, and over the runs all have their turn.
+const ONE_MUTANT_IN_TEST: u64 = 3;
 /// What mutants are hunted with unless a seed is given.
 const MUTANT_SEED: u64 = 20_260_101;
 
@@ -59,6 +61,9 @@ pub(crate) struct ModelArguments {
     /// The same where a mutant is in force, which is caught early or not at all
     #[arg(long, default_value_t = MUTANT_SCHEDULES, value_name = "N", value_parser = two_or_more())]
     mutant_schedules: u32,
+    /// Hunt one mutant in so many, drawn from the seed
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    one_mutant_in: u64,
     /// How long shuttle goes on with one exploration; a model that stops short is named in the last line
     #[arg(long, default_value_t = MODEL_SECONDS, value_name = "SECONDS")]
     model_seconds: u64,
@@ -93,7 +98,8 @@ enum Choice {
 }
 
 impl ModelArguments {
-    /// What `cargo xtask test` runs: everything, or with `quick` the models alone and fewer schedules.
+    /// What `cargo xtask test` runs: every model and a share of the mutants, or with `quick` the models alone and fewer
+    /// schedules.
     pub(crate) fn for_test(quick: bool) -> Self {
         Self {
             make: Choice::All,
@@ -101,6 +107,7 @@ impl ModelArguments {
             only_mutants: false,
             schedules: if quick { 2_000 } else { SCHEDULES },
             mutant_schedules: MUTANT_SCHEDULES,
+            one_mutant_in: ONE_MUTANT_IN_TEST,
             model_seconds: MODEL_SECONDS,
             seed: None,
             time_limit: 300,
@@ -132,7 +139,12 @@ pub(crate) fn run(root: &Path, arguments: &ModelArguments) -> Result<bool, Strin
     let seed = arguments.seed.unwrap_or_else(fresh_seed);
     println!("schedules of shuttle are drawn from --seed {seed}");
     for modelled in MODELLED {
-        let mutants = pick_mutants(&tree, modelled, arguments);
+        let found = pick_mutants(&tree, modelled, arguments);
+        let known = found.len();
+        let mutants = draw(found, arguments.one_mutant_in, seed);
+        if mutants.len() < known {
+            println!("{} of {known} mutants are drawn; `cargo xtask models` hunts all", mutants.len());
+        }
         let suites = make::build(root, modelled, &arguments.makes())?;
         let explorer = Explorer {
             root,
@@ -171,6 +183,12 @@ fn pick_mutants(tree: &Tree, modelled: &Modelled, arguments: &ModelArguments) ->
     let found = mutants::find(tree, modelled).into_iter();
     let found = found.filter(|mutant| mutant.is_picked(|name| arguments.picks(name)));
     found.filter(|mutant| sees_orderings || !mutant.is_ordering()).collect()
+}
+
+/// Every so manieth, beginning where the seed says.
+fn draw(mutants: Vec<mutants::Mutant>, one_in: u64, seed: u64) -> Vec<mutants::Mutant> {
+    let drawn = |(place, mutant)| ((place as u64 + seed % one_in).is_multiple_of(one_in)).then_some(mutant);
+    mutants.into_iter().enumerate().filter_map(drawn).collect()
 }
 
 /// Another one each time, so that the runs of many days see more than the runs of one.
@@ -240,6 +258,20 @@ mod tests {
         arguments.make = Choice::Shuttle;
         let picked = pick_mutants(&tree, &MODELLED[0], &arguments);
         assert_eq!(picked.iter().map(|mutant| mutant.name.as_str()).collect::<Vec<_>>(), ["RING_STEP"]);
+    }
+
+    #[test]
+    fn over_the_seeds_every_mutant_is_drawn_once_and_one_in_one_is_all() {
+        let tree = Tree::of(&[(
+            "crates/queue/src/ring.rs",
+            "RING_A.release() RING_B.release() left_out(\"RING_STEP\")",
+        )]);
+        let all = || pick_mutants(&tree, &MODELLED[0], &ModelArguments::for_test(false));
+        let mut drawn: Vec<_> =
+            (0..3).flat_map(|seed| draw(all(), 3, seed)).map(|mutant| mutant.name).collect();
+        drawn.sort();
+        assert_eq!(drawn, all().into_iter().map(|mutant| mutant.name).collect::<Vec<_>>());
+        assert_eq!(draw(all(), 1, 7).len(), 3);
     }
 
     #[test]
