@@ -97,6 +97,10 @@ impl Task {
 
     /// Puts it into the queue, or lets it wait for room.
     fn queue_or_wait(self: &Arc<Self>) {
+        // Others came before it.
+        if self.shared.backlog.len() > 0 {
+            return self.shared.wait_for_room(self);
+        }
         match self.queue() {
             Ok(()) => {}
             Err(NoRoom::Full) => self.shared.wait_for_room(self),

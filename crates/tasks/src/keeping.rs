@@ -105,15 +105,16 @@ impl Task {
 
     /// It could not be kept, so it was never accepted.
     pub(crate) fn was_not_kept(self: &Arc<Self>, failure: TaskFailure) {
+        // First of all: whoever is told that it was not accepted finds nothing of it.
+        if self.withdraw(&failure, true) {
+            self.shared.unlist(self);
+            self.shared.give_back();
+        }
         let mut state = self.lock();
         state.unsynced = state.unsynced.saturating_sub(1);
         let known = mem::replace(&mut state.kept, Kept::No(failure.clone()));
         self.wake_waiting(&state);
         drop(state);
-        if self.withdraw(&failure, true) {
-            self.shared.unlist(self);
-            self.shared.give_back();
-        }
         self.shared.counts.was_refused(failure.code);
         if let Kept::Unknown(hooks) = known {
             hooks.into_iter().for_each(|act| act(Err(self.refusal(failure.clone()))));

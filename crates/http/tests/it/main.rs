@@ -12,6 +12,7 @@ mod storm;
 
 mod about;
 mod batches;
+mod dead;
 mod events;
 mod lists;
 mod metrics;
