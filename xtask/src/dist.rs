@@ -32,6 +32,15 @@ pub(crate) struct DistArguments {
     check: bool,
 }
 
+/// How program and library are built.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Build {
+    /// With optimisation, to be installed.
+    Release,
+    /// As the tests have built them, to see that everything is in its place.
+    Dev,
+}
+
 /// What a release is called.
 struct Version {
     /// For example 0.1.0.
@@ -42,7 +51,7 @@ struct Version {
 
 pub(crate) fn run(root: &Path, arguments: &DistArguments) -> Result<bool, String> {
     let place = arguments.prefix.clone().unwrap_or_else(|| folder(root));
-    lay_out(root, &place, arguments.prefix.is_none())?;
+    lay_out(root, &place, arguments.prefix.is_none(), Build::Release)?;
     println!("laid out in {}", place.display());
     if arguments.prefix.is_none() {
         println!("packed into {}", pack(root, &place)?.display());
@@ -56,9 +65,9 @@ pub(crate) fn folder(root: &Path) -> PathBuf {
 }
 
 /// Builds everything and puts it into its place. What lay there before goes only if the place is ours.
-pub(crate) fn lay_out(root: &Path, place: &Path, is_ours: bool) -> Result<(), String> {
+pub(crate) fn lay_out(root: &Path, place: &Path, is_ours: bool, how: Build) -> Result<(), String> {
     let version = version(root)?;
-    let built = build(root, &version)?;
+    let built = build(root, &version, how)?;
     if is_ours && place.exists() {
         fs::remove_dir_all(place)
             .map_err(|error| format!("{}: cannot be cleared: {error}", place.display()))?;
@@ -95,15 +104,19 @@ pub(crate) fn lay_out(root: &Path, place: &Path, is_ours: bool) -> Result<(), St
     from_the_program(place)
 }
 
-/// Builds the program and the library with optimisation, and says where they are.
-fn build(root: &Path, version: &Version) -> Result<PathBuf, String> {
+/// Builds the program and the library, and says where they are.
+fn build(root: &Path, version: &Version, how: Build) -> Result<PathBuf, String> {
+    let (profile, folder) = match how {
+        Build::Release => ("release", "release"),
+        Build::Dev => ("dev", "debug"),
+    };
     let mut program = process::cargo(root);
-    must(program.args(["build", "--release", "--package", "millpond-cli"]))?;
+    must(program.args(["build", "--profile", profile, "--package", "millpond-cli"]))?;
     let mut library = process::cargo(root);
-    library.args(["rustc", "--release", "--package", "millpond-ffi", "--lib", "--"]);
+    library.args(["rustc", "--profile", profile, "--package", "millpond-ffi", "--lib", "--"]);
     // Programs ask the loader for this name, so a later release with the same first number serves them too.
     must(library.arg(format!("-Clink-arg=-Wl,-soname,libmillpond.so.{}", version.major)))?;
-    Ok(process::target_folder(root).join("release"))
+    Ok(process::target_folder(root).join(folder))
 }
 
 /// Manual pages and completions, which the program makes itself.

@@ -146,7 +146,7 @@ fn run_step(root: &Path, step: Step, quick: bool) -> Result<Verdict, String> {
 /// What was laid out serves the C example.
 fn dist_step(root: &Path) -> Result<Verdict, String> {
     let place = dist::folder(root);
-    dist::lay_out(root, &place, true)?;
+    dist::lay_out(root, &place, true, dist::Build::Dev)?;
     dist::try_out(root, &place).map(Verdict::from)
 }
 
