@@ -71,13 +71,13 @@ pub(super) const PURGE: Route = Route {
     ..route(Verb::Delete, "/v1/dead/{id}", "dead_purge", "Lets a dead letter go.", Act::Now(purge))
 };
 
-/// `POST /v1/dead/retry`.
+/// `POST /v1/dead`.
 pub(super) const RETRY_ALL: Route = Route {
     parameters: &[HANDLER, OLDER],
     answers: &[reaction(200, &[json("Revived")], "How many became tasks, and how many did not.")],
     ..route(
         Verb::Post,
-        "/v1/dead/retry",
+        "/v1/dead",
         "dead_retry_all",
         "Asks once more for all that the filters leave, oldest first, until one finds no room.",
         Act::Now(retry_all),

@@ -33,7 +33,7 @@ fn a_task_that_failed_for_good_is_listed_tried_again_and_let_go() {
     assert_eq!(daemon.get("/v1/dead/t1").status, 404);
     daemon.get("/v1/tasks/t3?wait=60s");
     assert_eq!(daemon.ask("DELETE /v1/dead/t2", &[], None).json()["purged"], 1);
-    let revived = daemon.ask("POST /v1/dead/retry?handler=nobody", &[], None).json();
+    let revived = daemon.ask("POST /v1/dead?handler=nobody", &[], None).json();
     assert_eq!(revived["retried"], 0);
     assert_eq!(daemon.ask("DELETE /v1/dead?handler=fail", &[], None).json()["purged"], 1);
     assert_eq!(daemon.get("/v1/dead").json()["kept"], 0);
