@@ -124,7 +124,7 @@ mod tests {
                     eprintln!("{}: {} was not run: {reason}", group.name, contestant.peer);
                     continue;
                 }
-                let figures = (contestant.round)(&Round { items: 5_000, pinned: false })
+                let figures = (contestant.round)(&Round { items: 20_000, pinned: false })
                     .unwrap_or_else(|fault| panic!("{}: {}: {fault}", group.name, contestant.peer));
                 // What is counted of the heap is everybody's, and other tests run beside this one.
                 let is_sound = figures.main > 0.0 || group.pace == Pace::Once;
