@@ -202,6 +202,19 @@ impl PoolHandle {
         work: R,
         manner: Manner,
     ) -> Result<(), SubmitError<R>> {
+        match self.shared.admit_at_once(route, work, Task::new) {
+            Ok(()) => Ok(()),
+            Err(work) => self.admit_slowly(route, work, manner),
+        }
+    }
+
+    #[inline(never)]
+    fn admit_slowly<R: Run + 'static>(
+        &self,
+        route: Route,
+        work: R,
+        manner: Manner,
+    ) -> Result<(), SubmitError<R>> {
         let policy = self.shared.config.back_pressure;
         let wait = manner.wait(policy);
         let admitted = match self.shared.admit(route, Task::new(work), wait) {

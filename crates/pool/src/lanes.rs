@@ -88,6 +88,20 @@ impl Lanes {
         }
     }
 
+    /// Makes a task in its place in a lane, if there is one at once.
+    #[inline(always)]
+    pub(crate) fn push_at_once<S>(
+        &self,
+        priority: Priority,
+        seed: S,
+        make: impl FnOnce(S) -> Task,
+    ) -> Result<(), S> {
+        match self.made(priority) {
+            Some(gate) => gate.enqueue_at_once(seed, make),
+            None => Err(seed),
+        }
+    }
+
     /// Waits for room, and hands the task back as *full* when `otherwise` says that there is a place elsewhere.
     #[inline(always)]
     pub(crate) fn push(

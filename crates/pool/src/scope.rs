@@ -149,9 +149,10 @@ impl<'scope> Scope<'scope, '_> {
         let scoped = Scoped { work: Some(task), state: Arc::clone(&self.state) };
         // SAFETY: `scope` does not return before `pending` is zero, which is after the task was run: dropped unrun it
         // hands itself back to the scope. So it is over before anything in `'scope` ends.
-        let task = unsafe { Task::borrowing(scoped) };
+        let make = |scoped| unsafe { Task::borrowing(scoped) };
         let route = Route { priority, ..Route::default() };
-        if let Err(refusal) = self.pool.shared.admit(route, task, Wait::Never) {
+        let Err(scoped) = self.pool.shared.admit_at_once(route, scoped, make) else { return };
+        if let Err(refusal) = self.pool.shared.admit(route, make(scoped), Wait::Never) {
             let task = refusal.into_inner();
             if DEPTH.get() < DEPTH_MAX {
                 self.run_here(task);

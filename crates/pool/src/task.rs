@@ -16,6 +16,7 @@
 use crate::cell::TaskRef;
 use crate::counters::Ending;
 use crate::state::Verdict;
+use millpond_queue::Claimed;
 use std::any::Any;
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit, align_of, size_of};
@@ -128,11 +129,27 @@ impl Task {
         Self { kind: const { &boxed_kind::<R>() }, payload }
     }
 
+    /// Whether a task holds such work itself, and not in a box.
+    pub(crate) const fn is_inline<R: Run>() -> bool {
+        fits::<R>()
+    }
+
     /// Runs it. Does not unwind.
     #[inline(always)]
     pub(crate) fn run(self) -> Ran {
         let mut task = ManuallyDrop::new(self);
         // SAFETY: `kind` was made with the payload, and `ManuallyDrop` keeps it from being used again.
+        unsafe { (task.kind.run)(&raw mut task.payload) }
+    }
+
+    /// As `run`, straight from its slot: it is copied once.
+    #[inline(always)]
+    pub(crate) fn run_claimed(claimed: Claimed<'_, Self>) -> Ran {
+        let mut place = MaybeUninit::uninit();
+        claimed.take_into(&mut place);
+        // SAFETY: `take_into` has moved a whole task there, which nothing drops, as it stays in a `MaybeUninit`.
+        let task: &mut Self = unsafe { place.assume_init_mut() };
+        // SAFETY: `kind` was made with the payload, and the task is not used again.
         unsafe { (task.kind.run)(&raw mut task.payload) }
     }
 

@@ -11,6 +11,7 @@ mod run;
 mod steal;
 
 pub(crate) use run::IN_PLACE_DEPTH_MAX;
+use run::RunHere;
 
 use crate::config::Hook;
 use crate::counters::Counters;
@@ -114,7 +115,7 @@ impl Worker {
                 if let ControlFlow::Break(leave) = self.look_up() {
                     break leave;
                 }
-                if self.find(|task| self.run(task)).is_none() {
+                if self.find(RunHere(&self)).is_none() {
                     self.search_or_sleep();
                 }
             };

@@ -36,7 +36,7 @@ use crate::slots::{CapacityError, Look, POSITION_BITS, Patience, Slots, drop_all
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 use alloc::vec::Vec;
 use core::fmt;
-use core::mem::ManuallyDrop;
+use core::mem::{self, ManuallyDrop, MaybeUninit};
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::time::Duration;
 use crossbeam_utils::CachePadded;
@@ -93,6 +93,15 @@ pub struct Gate<T> {
     slots: Slots<T>,
     meter: Meter,
     spins: u32,
+}
+
+/// Dropped when a value that was to be made in a slot was not.
+struct EndsProgram;
+
+impl Drop for EndsProgram {
+    fn drop(&mut self) {
+        std::process::abort();
+    }
 }
 
 /// How long a caller waits.
@@ -210,6 +219,18 @@ impl<T> Gate<T> {
             return Ok(());
         }
         self.put_in(value, timeout.map_or(Until::Forever, until), otherwise)
+    }
+
+    /// Makes a value in its slot, if there is place at once, and hands `seed` back otherwise: for values so large that
+    /// handing them down costs more than adding them. A refusal says nothing about the gate, since another may just
+    /// have come between. Should `make` panic, the program ends: its slot can be neither filled nor given back.
+    #[inline(always)]
+    pub fn enqueue_at_once<S>(&self, seed: S, make: impl FnOnce(S) -> T) -> Result<(), S> {
+        let Some(word) = self.claim_at_once(&self.tail, Slots::look_free) else { return Err(seed) };
+        let ends_program = EndsProgram;
+        self.fill_with(word, || make(seed));
+        mem::forget(ends_program);
+        Ok(())
     }
 
     /// Wakes one producer that waits for room, though there may be none.
@@ -345,12 +366,17 @@ impl<T> Gate<T> {
     /// Puts the value into the claimed slot, and pays the wake-up owed to a sleeping consumer.
     #[inline(always)]
     fn fill(&self, word: u64, value: T) {
+        self.fill_with(word, || value);
+    }
+
+    #[inline(always)]
+    fn fill_with(&self, word: u64, make: impl FnOnce() -> T) {
         let position = word & POSITION;
         let owed = word & SLEEPERS != 0;
         let measured = self.meter.arrives(self.slots.index(position), position, owed);
         self.slots.expect_after(position);
         // SAFETY: `claim` saw `look_free` say Ready and moved the tail past this position.
-        unsafe { self.slots.put(position, value, measured) };
+        unsafe { self.slots.put_with(position, make, measured) };
         if self.meter.may_be_record(position) {
             let head = self.head.word.load(Relaxed) & POSITION;
             let len = self.slots.distance(head, self.slots.next(position));
@@ -364,17 +390,25 @@ impl<T> Gate<T> {
     /// Takes the value out of the claimed slot, and pays the wake-up owed to a sleeping producer.
     #[inline(always)]
     fn empty(&self, word: u64) -> T {
+        let mut value = MaybeUninit::uninit();
+        self.empty_into(word, &mut value);
+        // SAFETY: `empty_into` has moved a value there.
+        unsafe { value.assume_init() }
+    }
+
+    /// As `empty`, and moves the value to where it is wanted.
+    #[inline(always)]
+    fn empty_into(&self, word: u64, place: &mut MaybeUninit<T>) {
         let position = word & POSITION;
         if self.slots.is_marked(position) {
             self.meter.leaves(self.slots.index(position));
         }
         self.slots.expect_after(position);
         // SAFETY: `claim` saw `look_full` say Ready and moved the head past this position.
-        let value = unsafe { self.slots.take(position) };
+        unsafe { self.slots.take_into(position, place) };
         if word & SLEEPERS != 0 && !left_out("GATE_POP_PAYS_ITS_WAKE_UP") {
             wake(&self.producer_wakes, 1);
         }
-        value
     }
 
     /// Claims the next position of one end, if it is ready, nobody sleeps in the word and nobody else comes between:
@@ -529,6 +563,13 @@ impl<T> Claimed<'_, T> {
     pub fn take(self) -> T {
         let this = ManuallyDrop::new(self);
         this.gate.empty(this.word)
+    }
+
+    /// As [`take`](Self::take), and moves the value to where it is wanted, once. What is there is overwritten.
+    #[inline(always)]
+    pub fn take_into(self, place: &mut MaybeUninit<T>) {
+        let this = ManuallyDrop::new(self);
+        this.gate.empty_into(this.word, place);
     }
 }
 

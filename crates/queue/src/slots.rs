@@ -207,11 +207,21 @@ impl<T> Slots<T> {
     /// The caller has claimed `position` after `look_free` said `Ready`, and calls this once.
     #[inline(always)]
     pub(crate) unsafe fn put(&self, position: u64, value: T, marked: bool) {
+        // SAFETY: as the caller says.
+        unsafe { self.put_with(position, || value, marked) };
+    }
+
+    /// As `put`, with a value that is made in its place.
+    ///
+    /// # Safety
+    /// As for `put`, and `make` does not unwind.
+    #[inline(always)]
+    pub(crate) unsafe fn put_with(&self, position: u64, make: impl FnOnce() -> T, marked: bool) {
         let slot = self.at(position);
         slot.value.with_mut(|cell| {
             // SAFETY: the claim makes this thread the only user of the cell until PUBLISH below; `look_free`
             // received SLOT_RECYCLE, so the last reader is gone and there is nothing to drop.
-            unsafe { (*cell).write(value) };
+            unsafe { (*cell).write(make()) };
         });
         let mark = if marked { MARK } else { 0 };
         // SLOT_PUBLISH, writer's end (Release): the value travels with the turn.
@@ -224,15 +234,27 @@ impl<T> Slots<T> {
     /// The caller has claimed `position` after `look_full` said `Ready`, and calls this once.
     #[inline(always)]
     pub(crate) unsafe fn take(&self, position: u64) -> T {
+        let mut value = MaybeUninit::uninit();
+        // SAFETY: as the caller says.
+        unsafe { self.take_into(position, &mut value) };
+        // SAFETY: the value has just been moved there.
+        unsafe { value.assume_init() }
+    }
+
+    /// As `take`, and moves the value to where it is wanted.
+    ///
+    /// # Safety
+    /// As for `take`.
+    #[inline(always)]
+    pub(crate) unsafe fn take_into(&self, position: u64, place: &mut MaybeUninit<T>) {
         let slot = self.at(position);
-        let value = slot.value.with(|cell| {
+        slot.value.with(|cell| {
             // SAFETY: `look_full` received SLOT_PUBLISH, so the value is whole, and the claim makes this thread
             // its only reader. The cell counts as empty from here on.
-            unsafe { cell.cast::<T>().read() }
+            unsafe { core::ptr::copy_nonoverlapping(cell.cast::<T>(), place.as_mut_ptr(), 1) };
         });
         // SLOT_RECYCLE, reader's end (Release): the read above is over before the next lap's writer starts.
         slot.turn.store(free(self.next_lap(position)), SLOT_RECYCLE.release());
-        value
     }
 }
 

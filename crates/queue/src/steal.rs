@@ -168,6 +168,23 @@ impl<T> StealQueue<T> {
         Ok(())
     }
 
+    /// As [`push`](Self::push), with an item that is made of `seed` in its place: for items so large that handing them
+    /// down costs more than adding them.
+    ///
+    /// # Safety
+    /// `make` does not use this queue.
+    #[inline(always)]
+    pub unsafe fn push_with<S>(&self, seed: S, make: impl FnOnce(S) -> T) -> Result<(), S> {
+        let bottom = self.bottom();
+        if bottom == self.room.get() && !self.make_room(1) {
+            return Err(seed);
+        }
+        // Should it panic, nothing was added.
+        self.write_with(bottom, || make(seed));
+        self.publish(1);
+        Ok(())
+    }
+
     /// Takes the newest item.
     #[inline]
     pub fn pop(&self) -> Option<T> {
@@ -238,9 +255,14 @@ impl<T> StealQueue<T> {
 
     #[inline(always)]
     fn write(&self, position: u32, item: T) {
+        self.write_with(position, || item);
+    }
+
+    #[inline(always)]
+    fn write_with(&self, position: u32, make: impl FnOnce() -> T) {
         // SAFETY: the position is at or above bottom, so no item is there and nobody may claim it; `room`
-        // says that no thief still copies from its cell.
-        unsafe { self.buffer_ref().write(position, item) };
+        // says that no thief still copies from its cell. What makes an item does not use the queue meanwhile.
+        unsafe { self.buffer_ref().write_with(position, make) };
     }
 
     #[inline(always)]
@@ -482,6 +504,25 @@ mod tests {
         queue.buffer_base.set(position);
         queue.room.set(position.wrapping_add(CAPACITY_MIN) & TOP_MASK as u32);
         queue
+    }
+
+    #[test]
+    fn an_item_that_is_made_in_its_place_is_there_whole_or_not_at_all() {
+        let queue = StealQueue::with_limit(64);
+        let make = |text: &str| std::string::String::from(text);
+        for _ in 0..64 {
+            // SAFETY: to make a string uses no queue.
+            assert_eq!(unsafe { queue.push_with("seed", make) }, Ok(()));
+        }
+        // SAFETY: as above.
+        assert_eq!(unsafe { queue.push_with("one too many", make) }, Err("one too many"));
+        assert_eq!(queue.pop().as_deref(), Some("seed"));
+        // SAFETY: to panic uses no queue.
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| unsafe {
+            queue.push_with((), |()| panic!("while it is made"))
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(core::iter::from_fn(|| queue.pop_oldest()).count(), 63);
     }
 
     #[test]

@@ -39,13 +39,15 @@ impl<T> Buffer<T> {
         unsafe { self.cells.get_unchecked((position & self.mask) as usize) }
     }
 
+    /// Makes an item in its cell.
+    ///
     /// # Safety
-    /// No item is at `position`, and no other thread uses its cell.
+    /// No item is at `position`, and nobody else uses its cell, `make` included.
     #[inline(always)]
-    pub(crate) unsafe fn write(&self, position: u32, item: T) {
+    pub(crate) unsafe fn write_with(&self, position: u32, make: impl FnOnce() -> T) {
         self.cell(position).with_mut(|cell| {
-            // SAFETY: by the caller's word this thread alone uses the cell, and there is nothing to drop in it.
-            unsafe { (*cell).write(item) };
+            // SAFETY: by the caller's word this is the only use of the cell, and there is nothing to drop in it.
+            unsafe { (*cell).write(make()) };
         });
     }
 

@@ -11,30 +11,56 @@ use super::Worker;
 use crate::job::Job;
 use crate::sync::fence_after_swap;
 use crate::task::Task;
+use millpond_queue::Claimed;
 
 /// One look in so many begins elsewhere than at this worker's own queue.
 const OTHERS_FIRST_EVERY: u32 = 64;
 /// So often in a row a woken task may come before the others.
 const NEXT_IN_A_ROW_MAX: u32 = 3;
 
+/// What is to be done with a task that was found.
+pub(super) trait Found {
+    type Done;
+
+    fn task(self, task: Task) -> Self::Done;
+
+    /// As `task`, with one that is still in its slot.
+    fn claimed(self, claimed: Claimed<'_, Task>) -> Self::Done;
+}
+
+/// Hands it to the caller.
+pub(super) struct Keep;
+
+impl Found for Keep {
+    type Done = Task;
+
+    fn task(self, task: Task) -> Task {
+        task
+    }
+
+    fn claimed(self, claimed: Claimed<'_, Task>) -> Task {
+        claimed.take()
+    }
+}
+
 impl Worker {
-    /// Does `found` with the next task from this worker's own places or from the shared ones.
+    /// Does what is to be done with the next task from this worker's own places or from the shared ones.
     ///
-    /// A task is seven words. What is to be done with it is done where it was found, because handing it up from place
-    /// to place would cost more than finding it.
+    /// A task is seven words. It is taken out where it is used, because handing it up from place to place would cost
+    /// more than finding it.
     #[inline(always)]
-    pub(super) fn find<R>(&self, found: impl FnOnce(Task) -> R) -> Option<R> {
+    pub(super) fn find<F: Found>(&self, found: F) -> Option<F::Done> {
         let tick = self.tick.get().wrapping_add(1);
         self.tick.set(tick);
         if tick.is_multiple_of(OTHERS_FIRST_EVERY)
             && let Some(task) = self.find_among_others(tick)
         {
             self.tell_of_own();
-            return Some(found(task));
+            return Some(found.task(task));
         }
         if let Some(job) = self.find_next() {
             self.tell_of_own();
-            return Some(found(Task::new(job)));
+            return Some(found.task(Task::new(job)));
         }
         // A glance first: taking from an empty queue also tidies up behind thieves, which need not be done every time.
         if !self.own.is_empty() {
@@ -45,7 +71,7 @@ impl Worker {
                     fence_after_swap();
                     self.shared.sleep.work_is_seen();
                 }
-                found.take().expect("it is done once")(task)
+                found.take().expect("it is done once").task(task)
             });
             return match (did, found) {
                 (None, Some(found)) => self.find_elsewhere(tick, found),
@@ -57,29 +83,29 @@ impl Worker {
 
     /// As `find`, when this worker's own queue is empty.
     #[inline(always)]
-    fn find_elsewhere<R>(&self, tick: u32, found: impl FnOnce(Task) -> R) -> Option<R> {
+    fn find_elsewhere<F: Found>(&self, tick: u32, found: F) -> Option<F::Done> {
         if !self.seat.inbox.seems_empty()
             && let Ok(claimed) = self.seat.inbox.try_claim()
         {
-            return Some(found(claimed.take()));
+            return Some(found.claimed(claimed));
         }
         if let Some(assigned) = self.seat.assigned()
             && !assigned.seems_empty()
             && !self.lanes_come_first(tick)
             && let Ok(claimed) = assigned.try_claim()
         {
-            return Some(found(claimed.take()));
+            return Some(found.claimed(claimed));
         }
         // Woken tasks that found every queue full have waited longest; but they must not keep the lanes waiting.
         if !tick.is_multiple_of(2)
             && let Some(task) = self.shared.overflow.pop()
         {
-            return Some(found(task));
+            return Some(found.task(task));
         }
         if let Some(claimed) = self.shared.lanes.claim(&self.turn) {
-            return Some(found(claimed.take()));
+            return Some(found.claimed(claimed));
         }
-        self.shared.overflow.pop().map(found)
+        self.shared.overflow.pop().map(|task| found.task(task))
     }
 
     /// Whether the shared lanes come before what was given to this worker: every second time, so that what found no

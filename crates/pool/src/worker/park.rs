@@ -7,6 +7,8 @@
 //!
 //! Not here: the protocol of falling asleep and waking (`sleep.rs`, `SLEEP.md`).
 
+use super::find::{Found, Keep};
+use super::run::RunHere;
 use super::{Standing, Worker};
 use crate::counters::bump;
 use crate::shared::attention;
@@ -39,7 +41,7 @@ impl Worker {
             match looked {
                 Looked::Found(task) => {
                     self.end_search(searches);
-                    return self.run(task);
+                    return RunHere(self).task(task);
                 }
                 _ if self.shared.calls_worker(self.number) => return self.end_search(searches),
                 _ => self.sleep(searches),
@@ -85,7 +87,7 @@ impl Worker {
                 if self.shared.calls_worker(self.number) {
                     return Looked::InVain;
                 }
-                if let Some(task) = self.find(|task| task).or_else(|| self.rob()) {
+                if let Some(task) = self.find(Keep).or_else(|| self.rob()) {
                     return Looked::Found(task);
                 }
                 if elsewhere() {
@@ -145,7 +147,7 @@ impl Worker {
             return wait(None);
         }
         let may_begin = self.may_go_deeper() && !self.shared.calls_worker(self.number);
-        let anything = || self.find(|task| task).or_else(|| self.rob()).or_else(|| self.rob_mail(|_| true));
+        let anything = || self.find(Keep).or_else(|| self.rob()).or_else(|| self.rob_mail(|_| true));
         let task = if may_begin { anything() } else { None };
         match task {
             Some(task) => self.run_inside(task),

@@ -4,10 +4,12 @@
 //! what it could not submit. `depth` counts how many are on this stack, so that the second cannot go on for ever.
 
 use super::Worker;
+use super::find::Found;
 use crate::counters::bump;
 use crate::task::{Ran, Task};
 use crate::token;
 use crate::why::{self, Placed};
+use millpond_queue::Claimed;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// So many tasks deep a submitter may run its task in place; beyond, a full pool refuses.
@@ -15,19 +17,39 @@ pub(crate) const IN_PLACE_DEPTH_MAX: u32 = 16;
 /// So many tasks deep a worker that waits runs others meanwhile.
 const MEANWHILE_DEPTH_MAX: u32 = 64;
 
-impl Worker {
-    /// Runs a task of which this worker knows that it runs no other.
+/// Runs a task of which the worker knows that it runs no other.
+pub(super) struct RunHere<'a>(pub(super) &'a Worker);
+
+impl Found for RunHere<'_> {
+    type Done = ();
+
     #[inline(always)]
-    pub(super) fn run(&self, task: Task) {
-        self.counters().busy.store(1, Relaxed);
-        if self.shared.choosing.is_timed() {
-            self.run_timed(task);
-        } else {
-            self.run_and_count(task);
-        }
-        self.counters().busy.store(0, Relaxed);
+    fn task(self, task: Task) {
+        self.busy(|worker| match worker.shared.choosing.is_timed() {
+            true => worker.run_timed(task),
+            false => drop(worker.count(task.run())),
+        });
     }
 
+    #[inline(always)]
+    fn claimed(self, claimed: Claimed<'_, Task>) {
+        self.busy(|worker| match worker.shared.choosing.is_timed() {
+            true => worker.run_timed(claimed.take()),
+            false => drop(worker.count(Task::run_claimed(claimed))),
+        });
+    }
+}
+
+impl RunHere<'_> {
+    #[inline(always)]
+    fn busy(&self, run: impl FnOnce(&Worker)) {
+        self.0.counters().busy.store(1, Relaxed);
+        run(self.0);
+        self.0.counters().busy.store(0, Relaxed);
+    }
+}
+
+impl Worker {
     /// Runs a task and notes how long that took, for the strategy.
     #[cold]
     fn run_timed(&self, task: Task) {
@@ -40,7 +62,7 @@ impl Worker {
     #[cold]
     fn run_and_tell(&self, task: Task) {
         let began = self.shared.now();
-        if self.run_and_count(task).has_ended() {
+        if self.count(task.run()).has_ended() {
             let now = self.shared.now();
             self.shared.choosing.task_done(self.number, now.since(began), now);
         }
@@ -54,7 +76,7 @@ impl Worker {
         if self.shared.choosing.is_timed() {
             self.run_and_tell(task);
         } else {
-            self.run_and_count(task);
+            self.count(task.run());
         }
         self.depth.set(self.depth.get() - 1);
     }
@@ -69,9 +91,9 @@ impl Worker {
         self.depth.get() < MEANWHILE_DEPTH_MAX
     }
 
+    /// Counts how a task ended.
     #[inline(always)]
-    fn run_and_count(&self, task: Task) -> Ran {
-        let ran = task.run();
+    fn count(&self, ran: Ran) -> Ran {
         if let Some(ending) = ran.ending() {
             self.counters().ended(ending);
         }

@@ -37,6 +37,40 @@ fn a_hundred_fit_and_the_next_is_handed_back() {
 }
 
 #[test]
+fn a_value_is_made_in_its_place_only_if_there_is_one() {
+    let gate = gate(2);
+    let mut made = 0;
+    let answers = [7, 8, 9].map(|seed| {
+        gate.enqueue_at_once(seed, |seed| {
+            made += 1;
+            seed * 10
+        })
+    });
+    assert_eq!(answers, [Ok(()), Ok(()), Err(9)], "what is not made is handed back as it came");
+    assert_eq!(made, 2);
+    assert_eq!((gate.dequeue(), gate.dequeue(), gate.len()), (Some(70), Some(80), 0));
+    gate.close();
+    assert_eq!(gate.enqueue_at_once(10, |_| unreachable!("a closed gate makes nothing")), Err(10));
+}
+
+#[test]
+fn a_consumer_that_sleeps_is_woken_for_a_value_that_was_handed_back_and_came_again() {
+    let gate = gate(2);
+    let sleeper = Sleeper::default();
+    thread::scope(|scope| {
+        let consumer = scope.spawn(|| {
+            sleeper.about_to_sleep();
+            gate.dequeue()
+        });
+        eventually("the consumer sleeps", || sleeper.is_asleep());
+        // The quick way leaves sleepers to the slow one.
+        let Err(seed) = gate.enqueue_at_once(5, |seed| seed) else { panic!("a sleeper is owed a wake-up") };
+        assert_eq!(gate.try_enqueue(seed), Ok(()));
+        assert_eq!(consumer.join().unwrap(), Some(5));
+    });
+}
+
+#[test]
 fn values_keep_their_order_around_the_end_of_the_slots() {
     let gate = gate(100);
     fill(&gate);
