@@ -17,7 +17,7 @@ use crate::pressure::Manner;
 use crate::route::Route;
 use crate::schedule::Schedule;
 use crate::shared::{Shared, attention};
-use crate::task::{Plain, Run, Task};
+use crate::task::{Plain, Run, Seed, Task};
 use crate::ticket::Ticket;
 use crate::why::{self, Placed, Stands, Why};
 use millpond_queue::Refusal;
@@ -202,9 +202,9 @@ impl PoolHandle {
         work: R,
         manner: Manner,
     ) -> Result<(), SubmitError<R>> {
-        match self.shared.admit_at_once(route, work, Task::new) {
+        match self.shared.admit_at_once(route, Seed::new(work)) {
             Ok(()) => Ok(()),
-            Err(work) => self.admit_slowly(route, work, manner),
+            Err(seed) => self.admit_slowly(route, seed.into_work(), manner),
         }
     }
 

@@ -8,7 +8,7 @@
 //! Not here: which queue a task goes to (`route.rs`).
 
 use crate::options::Priority;
-use crate::task::Task;
+use crate::task::{Run, Seed, Task};
 use millpond_queue::{CapacityError, Claimed, Gate, GateConfig, GateStats, LanePattern, LaneTurn, Refusal};
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -90,14 +90,9 @@ impl Lanes {
 
     /// Makes a task in its place in a lane, if there is one at once.
     #[inline(always)]
-    pub(crate) fn push_at_once<S>(
-        &self,
-        priority: Priority,
-        seed: S,
-        make: impl FnOnce(S) -> Task,
-    ) -> Result<(), S> {
+    pub(crate) fn push_at_once<R: Run>(&self, priority: Priority, seed: Seed<R>) -> Result<(), Seed<R>> {
         match self.made(priority) {
-            Some(gate) => gate.enqueue_at_once(seed, make),
+            Some(gate) => gate.enqueue_at_once(seed, Seed::into_task),
             None => Err(seed),
         }
     }

@@ -18,7 +18,7 @@ use crate::lanes::Wait;
 use crate::options::Priority;
 use crate::shared::{Shared, attention};
 use crate::sync::full_fence;
-use crate::task::{Run, Task};
+use crate::task::{Run, Seed, Task};
 use crate::why::{self, Placed};
 use crate::worker::Worker;
 use millpond_queue::Refusal;
@@ -35,31 +35,23 @@ pub(crate) struct Route {
 }
 
 impl Shared {
-    /// Takes work in where it goes when nothing is in the way, which is nearly always, and hands it back otherwise; then
-    /// `admit` has more to say. The task is made in its place in the queue: seven words, handed from call to call and
-    /// copied each time, took as long as all the rest.
+    /// Takes work in where it goes when nothing is in the way, as nearly always, and hands it back otherwise: then
+    /// `admit` has more to say. The task is made in its place in the queue.
     #[inline(always)]
-    pub(crate) fn admit_at_once<R: Run>(
-        &self,
-        route: Route,
-        work: R,
-        make: impl FnOnce(R) -> Task,
-    ) -> Result<(), R> {
+    pub(crate) fn admit_at_once<R: Run>(&self, route: Route, seed: Seed<R>) -> Result<(), Seed<R>> {
         if route.affinity.is_some() {
-            return Err(work);
+            return Err(seed);
         }
         match current::worker() {
-            None if !self.choosing.is_on() => self.lanes.push_at_once(route.priority, work, make)?,
+            None if !self.choosing.is_on() => self.lanes.push_at_once(route.priority, seed)?,
             Some(worker)
-                if Task::is_inline::<R>()
-                    && worker.is_of(self)
+                if worker.is_of(self)
                     && route.priority == Priority::Normal
                     && self.attention() & attention::STOPPING == 0 =>
             {
-                // SAFETY: to make a task of work that it holds inline is to move the work, which uses no queue.
-                unsafe { worker.own.push_with(work, make)? }
+                seed.push_to(&worker.own)?;
             }
-            _ => return Err(work),
+            _ => return Err(seed),
         }
         self.sleep.work_came();
         Ok(())

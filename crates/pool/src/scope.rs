@@ -12,7 +12,7 @@ use crate::handle::PoolHandle;
 use crate::lanes::Wait;
 use crate::options::Priority;
 use crate::route::Route;
-use crate::task::{Ran, Run, Task, drop_panic};
+use crate::task::{Ran, Run, Seed, Task, drop_panic};
 use crate::token;
 use std::any::Any;
 use std::cell::Cell;
@@ -149,10 +149,10 @@ impl<'scope> Scope<'scope, '_> {
         let scoped = Scoped { work: Some(task), state: Arc::clone(&self.state) };
         // SAFETY: `scope` does not return before `pending` is zero, which is after the task was run: dropped unrun it
         // hands itself back to the scope. So it is over before anything in `'scope` ends.
-        let make = |scoped| unsafe { Task::borrowing(scoped) };
+        let seed = unsafe { Seed::borrowing(scoped) };
         let route = Route { priority, ..Route::default() };
-        let Err(scoped) = self.pool.shared.admit_at_once(route, scoped, make) else { return };
-        if let Err(refusal) = self.pool.shared.admit(route, make(scoped), Wait::Never) {
+        let Err(seed) = self.pool.shared.admit_at_once(route, seed) else { return };
+        if let Err(refusal) = self.pool.shared.admit(route, seed.into_task(), Wait::Never) {
             let task = refusal.into_inner();
             if DEPTH.get() < DEPTH_MAX {
                 self.run_here(task);

@@ -16,7 +16,7 @@
 use crate::cell::TaskRef;
 use crate::counters::Ending;
 use crate::state::Verdict;
-use millpond_queue::Claimed;
+use millpond_queue::{Claimed, StealQueue};
 use std::any::Any;
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit, align_of, size_of};
@@ -77,6 +77,49 @@ pub(crate) struct Task {
 // SAFETY: every constructor asks for `Send` contents, and a task is used by one thread at a time.
 unsafe impl Send for Task {}
 
+/// Work that is about to become a task, in its place in a queue. To hand seven words from call to call, and copy them
+/// each time, took as long as all the rest.
+pub(crate) struct Seed<R>(R);
+
+impl<R: Run> Seed<R> {
+    #[inline(always)]
+    pub(crate) fn new(work: R) -> Self
+    where
+        R: 'static,
+    {
+        Self(work)
+    }
+
+    /// As `new`, for work that borrows.
+    ///
+    /// # Safety
+    /// As for [`Task::borrowing`], if it becomes a task.
+    #[inline(always)]
+    pub(crate) unsafe fn borrowing(work: R) -> Self {
+        Self(work)
+    }
+
+    #[inline(always)]
+    pub(crate) fn into_task(self) -> Task {
+        // SAFETY: whoever made the seed has vouched for the work.
+        unsafe { Task::borrowing(self.0) }
+    }
+
+    pub(crate) fn into_work(self) -> R {
+        self.0
+    }
+
+    /// Becomes a task at the end of a worker's own queue, unless there is no room, or the task would need a box.
+    #[inline(always)]
+    pub(crate) fn push_to(self, own: &StealQueue<Task>) -> Result<(), Self> {
+        if !fits::<R>() {
+            return Err(self);
+        }
+        // SAFETY: as the work fits into the task, to make the task is to move the work, which uses no queue.
+        unsafe { own.push_with(self, Self::into_task) }
+    }
+}
+
 /// What a task may hold: something that runs once.
 pub(crate) trait Run: Send {
     /// Whether it sees to its own counting when it is dropped unrun.
@@ -127,11 +170,6 @@ impl Task {
         // SAFETY: a box is one word, aligned like the payload's words.
         unsafe { at.cast::<Box<R>>().write(Box::new(work)) };
         Self { kind: const { &boxed_kind::<R>() }, payload }
-    }
-
-    /// Whether a task holds such work itself, and not in a box.
-    pub(crate) const fn is_inline<R: Run>() -> bool {
-        fits::<R>()
     }
 
     /// Runs it. Does not unwind.

@@ -21,7 +21,7 @@ use crate::join::Forks;
 use crate::lanes::Turn;
 use crate::seat::Seat;
 use crate::shared::{Shared, attention};
-use crate::task::{Task, drop_panic};
+use crate::task::{Seed, Task, drop_panic};
 use crate::token;
 use millpond_policy::steal::Thief;
 use millpond_policy::view::WorkerState;
@@ -182,15 +182,23 @@ impl Worker {
         self.shared.sleep.work_came();
     }
 
+    /// As `push_own`, with a task that is made there.
+    pub(super) fn push_job(&self, job: Job) {
+        if let Err(seed) = Seed::new(job).push_to(&self.own) {
+            self.shared.overflow.push(seed.into_task());
+        }
+        self.shared.sleep.work_came();
+    }
+
     /// Puts a task that gave way at the end of this worker's own queue. Whether somebody is to be woken for it is
     /// decided when the next task has been taken from the same queue (`find.rs`), which saves a fence.
     pub(crate) fn push_again(&self, job: Job) {
-        match self.own.push(Task::new(job)) {
+        match Seed::new(job).push_to(&self.own) {
             // The task around this one may go on for long before this worker looks for another.
             Ok(()) if self.depth.get() > 0 => self.shared.sleep.work_came(),
             Ok(()) => self.gave_way.set(true),
-            Err(task) => {
-                self.shared.overflow.push(task);
+            Err(seed) => {
+                self.shared.overflow.push(seed.into_task());
                 self.shared.sleep.work_came();
             }
         }
@@ -202,7 +210,7 @@ impl Worker {
     pub(crate) fn push_woken(&self, job: Job) {
         let displaced = if token::runs_future() { self.next.replace(Some(job)) } else { Some(job) };
         if let Some(job) = displaced {
-            self.push_own(Task::new(job));
+            self.push_job(job);
         }
     }
 
@@ -210,7 +218,7 @@ impl Worker {
     fn share_next(&self) {
         self.tell_of_own();
         if let Some(job) = self.next.take() {
-            self.push_own(Task::new(job));
+            self.push_job(job);
         }
     }
 

@@ -30,13 +30,14 @@
 use crate::cursor::Cursor;
 use crate::edge::{Edge, left_out};
 use crate::futex::{self, Scope};
+use crate::gate_claimed::Claimed;
 use crate::gate_meter::{GateStats, Meter};
 use crate::gate_refusal::{NoValue, Refusal};
 use crate::slots::{CapacityError, Look, POSITION_BITS, Patience, Slots, drop_all};
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 use alloc::vec::Vec;
 use core::fmt;
-use core::mem::{self, ManuallyDrop, MaybeUninit};
+use core::mem::{self, MaybeUninit};
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::time::Duration;
 use crossbeam_utils::CachePadded;
@@ -201,7 +202,7 @@ impl<T> Gate<T> {
             Some(word) => word,
             None => self.claim_oldest(Until::Now)?,
         };
-        Ok(Claimed { gate: self, word })
+        Ok(Claimed::new(self, word))
     }
 
     /// Adds a value, waiting for place at most `timeout`, or as long as it takes; but it is handed back as
@@ -389,16 +390,16 @@ impl<T> Gate<T> {
 
     /// Takes the value out of the claimed slot, and pays the wake-up owed to a sleeping producer.
     #[inline(always)]
-    fn empty(&self, word: u64) -> T {
+    pub(crate) fn empty(&self, word: u64) -> T {
         let mut value = MaybeUninit::uninit();
         self.empty_into(word, &mut value);
-        // SAFETY: `empty_into` has moved a value there.
+        // SAFETY: `empty_into` has just moved a whole value there.
         unsafe { value.assume_init() }
     }
 
     /// As `empty`, and moves the value to where it is wanted.
     #[inline(always)]
-    fn empty_into(&self, word: u64, place: &mut MaybeUninit<T>) {
+    pub(crate) fn empty_into(&self, word: u64, place: &mut MaybeUninit<T>) {
         let position = word & POSITION;
         if self.slots.is_marked(position) {
             self.meter.leaves(self.slots.index(position));
@@ -546,42 +547,6 @@ impl<T> Gate<T> {
             let left = left.filter(|left| *left != Duration::ZERO);
             futex::wait(wakes, 0, left, Scope::Private);
         }
-    }
-}
-
-/// A value that is the caller's, still in its slot. Dropping it takes the value and drops it.
-#[must_use = "a value that is claimed and not taken is dropped"]
-pub struct Claimed<'a, T> {
-    gate: &'a Gate<T>,
-    /// The head's word when the value was claimed.
-    word: u64,
-}
-
-impl<T> Claimed<'_, T> {
-    /// The value.
-    #[inline(always)]
-    pub fn take(self) -> T {
-        let this = ManuallyDrop::new(self);
-        this.gate.empty(this.word)
-    }
-
-    /// As [`take`](Self::take), and moves the value to where it is wanted, once. What is there is overwritten.
-    #[inline(always)]
-    pub fn take_into(self, place: &mut MaybeUninit<T>) {
-        let this = ManuallyDrop::new(self);
-        this.gate.empty_into(this.word, place);
-    }
-}
-
-impl<T> Drop for Claimed<'_, T> {
-    fn drop(&mut self) {
-        drop(self.gate.empty(self.word));
-    }
-}
-
-impl<T> fmt::Debug for Claimed<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Claimed").finish_non_exhaustive()
     }
 }
 

@@ -32,6 +32,8 @@ pub mod futex;
 #[cfg(feature = "std")]
 mod gate;
 #[cfg(feature = "std")]
+mod gate_claimed;
+#[cfg(feature = "std")]
 mod gate_meter;
 #[cfg(all(test, any(loom, shuttle)))]
 mod gate_model;
@@ -62,7 +64,9 @@ pub mod wpol;
 pub mod model;
 
 #[cfg(feature = "std")]
-pub use gate::{Claimed, Gate, GateConfig};
+pub use gate::{Gate, GateConfig};
+#[cfg(feature = "std")]
+pub use gate_claimed::Claimed;
 #[cfg(feature = "std")]
 pub use gate_meter::GateStats;
 #[cfg(feature = "std")]

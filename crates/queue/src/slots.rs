@@ -207,7 +207,7 @@ impl<T> Slots<T> {
     /// The caller has claimed `position` after `look_free` said `Ready`, and calls this once.
     #[inline(always)]
     pub(crate) unsafe fn put(&self, position: u64, value: T, marked: bool) {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller has claimed the position, and to hand over a value that is there does not unwind.
         unsafe { self.put_with(position, || value, marked) };
     }
 
@@ -235,9 +235,9 @@ impl<T> Slots<T> {
     #[inline(always)]
     pub(crate) unsafe fn take(&self, position: u64) -> T {
         let mut value = MaybeUninit::uninit();
-        // SAFETY: as the caller says.
+        // SAFETY: the caller has claimed the position after `look_full` said `Ready`, and this is the one call.
         unsafe { self.take_into(position, &mut value) };
-        // SAFETY: the value has just been moved there.
+        // SAFETY: `take_into` has just moved a whole value there.
         unsafe { value.assume_init() }
     }
 

@@ -509,20 +509,20 @@ mod tests {
     #[test]
     fn an_item_that_is_made_in_its_place_is_there_whole_or_not_at_all() {
         let queue = StealQueue::with_limit(64);
-        let make = |text: &str| std::string::String::from(text);
-        for _ in 0..64 {
-            // SAFETY: to make a string uses no queue.
-            assert_eq!(unsafe { queue.push_with("seed", make) }, Ok(()));
-        }
-        // SAFETY: as above.
-        assert_eq!(unsafe { queue.push_with("one too many", make) }, Err("one too many"));
+        let add = |text: &'static str| {
+            let make = |text: &str| {
+                assert_ne!(text, "broken");
+                std::string::String::from(text)
+            };
+            // SAFETY: what makes a string of a text does not use the queue.
+            unsafe { queue.push_with(text, make) }
+        };
+        assert!((0..64).all(|_| add("seed") == Ok(())));
+        assert_eq!(add("one too many"), Err("one too many"));
         assert_eq!(queue.pop().as_deref(), Some("seed"));
-        // SAFETY: to panic uses no queue.
-        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| unsafe {
-            queue.push_with((), |()| panic!("while it is made"))
-        }));
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| add("broken")));
         assert!(panicked.is_err());
-        assert_eq!(core::iter::from_fn(|| queue.pop_oldest()).count(), 63);
+        assert_eq!(core::iter::from_fn(|| queue.pop_oldest()).count(), 63, "a panic adds nothing");
     }
 
     #[test]

@@ -151,7 +151,7 @@ impl Worker {
         if self.own.is_empty() {
             return Some(job);
         }
-        self.push_own(Task::new(job));
+        self.push_job(job);
         None
     }
 
