@@ -9,6 +9,7 @@
 //! more than a scrape is worth to a worker; a trace says in itself how long its task took.
 
 mod durable_table;
+mod nats_table;
 #[cfg(test)]
 mod page;
 mod pool_part;
@@ -20,6 +21,7 @@ use crate::api::Api;
 use crate::clients::Census;
 use crate::door::Door;
 use durable_table::DURABLE_TABLE;
+use nats_table::NATS_TABLE;
 use millpond_tasks::{Buckets, HandlerStats, Stats, TraceStats};
 use process::Process;
 use std::collections::BTreeMap;
@@ -37,7 +39,7 @@ pub(crate) fn metrics_text(api: &Api, open_metrics: bool) -> Vec<u8> {
     let format = if open_metrics { Format::OpenMetrics } else { Format::Prometheus };
     let picture = Picture::now(api);
     let mut text = String::with_capacity(64 << 10);
-    for metric in TABLE.iter().chain(DURABLE_TABLE) {
+    for metric in TABLE.iter().chain(DURABLE_TABLE).chain(NATS_TABLE) {
         text::write(&mut text, format, metric, &picture);
     }
     let pool = api.service.pool_metrics().to_prometheus(&api.service.config().pool.name);

@@ -11,7 +11,7 @@ use crate::call::{Call, StopCause, Stopped};
 use crate::config::RetrySettings;
 use crate::ending::Ending;
 use crate::error::{ErrorCode, TaskFailure};
-use crate::service::Shared;
+use crate::service::{ServiceHandle, Shared};
 use crate::status::keep_try;
 use crate::stream::{Push, Said};
 use crate::task::{Stage, State, Task};
@@ -409,6 +409,16 @@ impl Task {
 /// Calls somebody who wants to be told. A panic is theirs, and must not keep others from being told.
 pub(crate) fn guarded(act: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(act));
+}
+
+impl ServiceHandle {
+    /// How long to wait before the next attempt of a task of this handler, after so many that failed. For a door that
+    /// keeps count of them itself.
+    pub fn pause_before_retry(&self, handler: &str, failures: u32) -> Duration {
+        let registered = self.shared.registry.named(handler);
+        let own = registered.and_then(|registered| registered.retry.get());
+        self.shared.pause_before_retry(failures.max(1), own.unwrap_or(&self.shared.config.retry))
+    }
 }
 
 impl Shared {

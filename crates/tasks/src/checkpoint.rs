@@ -39,6 +39,11 @@ impl Call {
 }
 
 impl Task {
+    /// What its attempts left for the next one, the latest.
+    pub fn checkpoint(&self) -> Option<Arc<RawValue>> {
+        self.lock().checkpoint.clone()
+    }
+
     fn leave(&self, attempt: u32, value: Arc<RawValue>) -> Result<(), Stopped> {
         let mut state = self.lock();
         if !self.is_live(attempt) {

@@ -30,6 +30,7 @@ mod library;
 mod load;
 mod memory_door;
 mod named;
+mod nats;
 mod schedule;
 mod settings;
 mod table;
@@ -55,6 +56,7 @@ pub use library::LibrarySettings;
 pub use load::{ConfigFile, ConfigSources, Loaded, Row, load};
 pub use memory_door::MemoryDoorSettings;
 pub use named::{HANDLER_SETTINGS, REGION_SETTINGS};
+pub use nats::{NatsResults, NatsSettings, NatsStorage, without_password};
 pub use schedule::{SCHEDULE_SETTINGS, ScheduleSettings, print_moment};
 pub(crate) use schedule::{read_cron, read_zone};
 pub use settings::{

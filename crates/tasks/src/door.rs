@@ -25,12 +25,21 @@ pub enum DoorName {
     Memory,
     /// The clock: a schedule of the configuration.
     Schedule,
+    /// A queue of a NATS server.
+    Nats,
 }
 
 impl DoorName {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Library, Self::Control, Self::Mailbox, Self::Http, Self::Memory, Self::Schedule];
+    pub const ALL: [Self; 7] = [
+        Self::Library,
+        Self::Control,
+        Self::Mailbox,
+        Self::Http,
+        Self::Memory,
+        Self::Schedule,
+        Self::Nats,
+    ];
 
     /// As it is written in JSON and in metrics.
     pub const fn name(self) -> &'static str {
@@ -41,6 +50,7 @@ impl DoorName {
             Self::Http => "http",
             Self::Memory => "memory",
             Self::Schedule => "schedule",
+            Self::Nats => "nats",
         }
     }
 }
@@ -84,7 +94,7 @@ mod tests {
             (0..times).for_each(|_| counts.count(door));
         }
         let named = [("library", 0), ("control", 1), ("mailbox", 2), ("http", 3), ("memory", 4)];
-        let expected = BTreeMap::from_iter(named.into_iter().chain([("schedule", 5)]));
+        let expected = BTreeMap::from_iter(named.into_iter().chain([("schedule", 5), ("nats", 6)]));
         assert_eq!(counts.by_name(), expected);
     }
 }

@@ -99,6 +99,11 @@ impl ErrorCode {
         self.row().name
     }
 
+    /// Whether the same request may succeed if it is sent again.
+    pub const fn retry_may_help(self) -> bool {
+        self.row().retry_may_help
+    }
+
     /// The code with this number, if there is one.
     pub fn from_number(number: i32) -> Option<Self> {
         TABLE.iter().find(|row| row.number == number).map(|row| row.code)

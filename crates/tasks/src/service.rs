@@ -39,9 +39,9 @@ use crate::registry::Registry;
 use crate::request::{Limits, TaskId};
 use crate::results::Results;
 use crate::schedule::Schedules;
-use crate::stats::{AskMemoryDoor, Counts};
+use crate::stats::{AskMemoryDoor, AskNats, Counts};
 use crate::symbols::Symbols;
-use crate::task::Task;
+use crate::task::{Stage, Task};
 use crate::timer::Timer;
 use crate::tracer::Tracer;
 use crate::uniques::Uniques;
@@ -162,6 +162,8 @@ pub(crate) struct Shared {
     pub(crate) tracer: OnceLock<Arc<dyn Tracer>>,
     /// As above.
     pub(crate) memory_door: OnceLock<AskMemoryDoor>,
+    /// Tells how it stands at the NATS door, if it is open.
+    pub(crate) nats: OnceLock<AskNats>,
     /// As above.
     pub(crate) on_checkpoint: OnceLock<OnCheckpoint>,
     /// Which task each worker has.
@@ -203,6 +205,9 @@ pub struct DrainReport {
     pub ended: u64,
     /// How many had not ended when the time was over, or were cancelled by the stop.
     pub left: usize,
+    /// How many of those wait for their time while there is a journal, which keeps them: waiting for them gains
+    /// nothing.
+    pub postponed: usize,
 }
 
 impl Service {
@@ -257,6 +262,7 @@ impl Service {
             events: Bus::default(),
             tracer: OnceLock::new(),
             memory_door: OnceLock::new(),
+            nats: OnceLock::new(),
             on_checkpoint: OnceLock::new(),
             at_work: AtWork::new(pool.metrics().scaling.workers_max),
             live: AtomicUsize::new(0),
@@ -310,7 +316,11 @@ impl Service {
             idle = woken.unwrap_or_else(PoisonError::into_inner).0;
         };
         drop(idle);
-        DrainReport { ended: shared.ended() - before, left }
+        let stages = &shared.list.stages;
+        let in_time =
+            if shared.ledger.is_some() { [Stage::Delayed, Stage::Retrying].as_slice() } else { &[] };
+        let postponed = in_time.iter().map(|&stage| stages.at(stage)).sum::<usize>().min(left);
+        DrainReport { ended: shared.ended() - before, left, postponed }
     }
 
     /// Takes no more requests, cancels what has not ended, ends handlers and workers. Functions that run and
@@ -320,7 +330,7 @@ impl Service {
     }
 
     fn end(&mut self, within: Duration) -> DrainReport {
-        let Some(pool) = self.pool.take() else { return DrainReport { ended: 0, left: 0 } };
+        let Some(pool) = self.pool.take() else { return DrainReport { ended: 0, left: 0, postponed: 0 } };
         let shared = &self.shared;
         shared.is_draining.store(true, SeqCst);
         shared.is_stopping.store(true, SeqCst);
@@ -350,7 +360,7 @@ impl Service {
             shared.list.remove(&task);
         }
         shared.results.clear();
-        DrainReport { ended: (shared.ended() - before).saturating_sub(left as u64), left }
+        DrainReport { ended: (shared.ended() - before).saturating_sub(left as u64), left, postponed: 0 }
     }
 }
 

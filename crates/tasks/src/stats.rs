@@ -124,6 +124,9 @@ pub struct Stats {
     /// The door of shared memory, if it is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_door: Option<MemoryDoorStats>,
+    /// The NATS door, if it is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nats: Option<NatsStats>,
     /// The pool.
     pub pool: PoolStats,
     /// By name.
@@ -166,7 +169,62 @@ pub struct MemoryDoorStats {
     pub answers_waiting: usize,
 }
 
+/// How it stands at the NATS door. Counters are since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NatsStats {
+    /// Whether the server can be reached now.
+    pub connected: bool,
+    /// The server, without a password.
+    pub url: String,
+    /// The queue.
+    pub queue: String,
+    /// What this daemon is called among the others.
+    pub daemon: String,
+    /// The server's version.
+    pub server_version: String,
+    /// How many tasks would be held now if there were enough.
+    pub slots: usize,
+    /// How many are held.
+    pub in_flight: usize,
+    /// Tasks that were given to this daemon.
+    pub fetched: u64,
+    /// Of these, how many had been given out before.
+    pub redelivered: u64,
+    /// Of these, how many had ended already, so that they were not run.
+    pub duplicates: u64,
+    /// Ends that came too late: another daemon, or a cancel, was first.
+    pub fenced: u64,
+    /// Tasks whose end the server has.
+    pub acked: u64,
+    /// Tasks that were given back, to be given out again.
+    pub nacked: u64,
+    /// Tasks that became dead letters.
+    pub dead: u64,
+    /// Attempts that failed and are followed by another.
+    pub retried: u64,
+    /// Results that the server keeps.
+    pub results: u64,
+    /// Signs of life for tasks that take long.
+    pub renewals: u64,
+    /// Questions for tasks that the server never answered.
+    pub lost_pulls: u64,
+    /// How often the connection was made anew.
+    pub reconnects: u64,
+    /// How often the watchdog had to start the loop anew.
+    pub restarts: u64,
+    /// Tasks that were cancelled.
+    pub cancelled: u64,
+    /// Tasks that were moved from one lane to another.
+    pub moved: u64,
+    /// Pieces of what tasks said that were left out, because they came faster than they could be sent.
+    pub chunks_dropped: u64,
+    /// Ends that are still to be told to the server.
+    pub unsent: usize,
+}
+
 /// Whoever can say how it stands there; none if it is closed by now.
+pub(crate) type AskNats = Box<dyn Fn() -> Option<NatsStats> + Send + Sync>;
+/// As above, of shared memory.
 pub(crate) type AskMemoryDoor = Box<dyn Fn() -> Option<MemoryDoorStats> + Send + Sync>;
 
 /// One handler.
@@ -239,6 +297,11 @@ impl ServiceHandle {
         self.shared.memory_door.set(Box::new(ask)).is_ok()
     }
 
+    /// The NATS door shows its figures with the others from now on. False if one does already.
+    pub fn show_nats(&self, ask: impl Fn() -> Option<NatsStats> + Send + Sync + 'static) -> bool {
+        self.shared.nats.set(Box::new(ask)).is_ok()
+    }
+
     /// The service at this moment.
     pub fn stats(&self) -> Stats {
         let shared = &self.shared;
@@ -277,6 +340,7 @@ impl ServiceHandle {
             timers: shared.timer.len(),
             regions: shared.symbols.len(),
             memory_door: self.shared.memory_door.get().and_then(|ask| ask()),
+            nats: self.shared.nats.get().and_then(|ask| ask()),
             pool: self.pool_stats(),
             handlers: shared.registry.all().map(|of| (of.name.to_string(), handler_stats(of))).collect(),
         }

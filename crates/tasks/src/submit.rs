@@ -38,12 +38,23 @@ pub struct Submit {
     pub keep: bool,
     /// By which door it comes.
     pub door: DoorName,
+    /// What happened to the task before it came here, if anything did.
+    pub earlier: Option<Earlier>,
+}
+
+/// What attempts elsewhere have left: whoever hands the task in keeps count of them, and decides whether others follow.
+#[derive(Clone, Debug, Default)]
+pub struct Earlier {
+    /// How many attempts there were.
+    pub attempts: u32,
+    /// What the last of them left for the next one.
+    pub checkpoint: Option<Arc<RawValue>>,
 }
 
 impl Default for Submit {
     /// Nobody is told, and the outcome is kept; the door is [`DoorName::Library`].
     fn default() -> Self {
-        Self { reader: None, keep: true, door: DoorName::default() }
+        Self { reader: None, keep: true, door: DoorName::default(), earlier: None }
     }
 }
 
@@ -351,6 +362,7 @@ impl Shared {
     ) -> Result<Accepted, TaskFailure> {
         let Parts { id, handler, regions, affinity, timeout, request, how, checkpoint, .. } = parts;
         let Parts { idempotency, undead, fired, here, .. } = parts;
+        let earlier = how.earlier.unwrap_or_default();
         self.take_place()?;
         let id = id.unwrap_or_else(|| self.list.assign());
         let delay = request.delay;
@@ -365,12 +377,18 @@ impl Shared {
             regions,
             affinity,
             keep: how.keep,
-            checkpoint,
+            checkpoint: checkpoint.or(earlier.checkpoint),
             idempotency,
             request,
             reader: how.reader,
-            is_durable: self.ledger.is_some() && here.is_none() && how.door != DoorName::Mailbox,
+            // A mailbox file and a queue elsewhere keep what they hand in.
+            is_durable: self.ledger.is_some()
+                && here.is_none()
+                && !matches!(how.door, DoorName::Mailbox | DoorName::Nats),
         }));
+        if earlier.attempts > 0 {
+            task.lock().attempt = earlier.attempts;
+        }
         if !self.list.add(&task, first_stage(delay)) {
             self.give_back();
             let message = format!("task_id: another task is called {}; choose another id or none", task.id);

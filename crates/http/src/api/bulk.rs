@@ -281,7 +281,7 @@ impl Bulk {
         let reader = self.waits_for_end.then(|| self.bell.reader(Wants::Result));
         // Kept in any case: a connection that breaks must not take outcomes with it that were not told.
         let accepted =
-            service.submit_request(request, Submit { reader, keep: true, door: DoorName::Http })?;
+            service.submit_request(request, Submit { reader, keep: true, door: DoorName::Http, earlier: None })?;
         Ok((accepted, has_key))
     }
 

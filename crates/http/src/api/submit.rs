@@ -111,7 +111,7 @@ pub(super) fn take_in(
     reader: Option<Reader>,
     keep: bool,
 ) -> Result<Accepted, Box<Problem>> {
-    let how = Submit { reader, keep, door: DoorName::Http };
+    let how = Submit { reader, keep, door: DoorName::Http, earlier: None };
     api.service.submit_request(request, how).map_err(Into::into)
 }
 

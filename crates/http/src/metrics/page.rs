@@ -5,6 +5,7 @@
 //! into the page.
 
 use super::durable_table::DURABLE_TABLE;
+use super::nats_table::NATS_TABLE;
 use super::table::TABLE;
 use super::text::{Kind, Metric};
 use std::collections::HashSet;
@@ -14,7 +15,7 @@ const BEGIN: &str = "<!-- table: daemon -->\n";
 const END: &str = "<!-- end: daemon -->";
 
 fn all() -> impl Iterator<Item = &'static Metric> {
-    TABLE.iter().chain(DURABLE_TABLE)
+    TABLE.iter().chain(DURABLE_TABLE).chain(NATS_TABLE)
 }
 
 fn table() -> String {

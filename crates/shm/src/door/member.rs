@@ -92,7 +92,7 @@ impl Member {
             tag: number,
             wants: Wants::Stream { from: 0 },
         });
-        let submit = Submit { reader, keep: false, door: DoorName::Memory };
+        let submit = Submit { reader, keep: false, door: DoorName::Memory, earlier: None };
         let accepted = self.service.submit_request(request, submit).inspect_err(|_| {
             self.under_way.fetch_sub(1, AcqRel);
         })?;

@@ -169,7 +169,7 @@ fn run_errand(number: u64, errand: Errand, outlet: &Outlet, handle: &ServiceHand
     let Errand { request, here } = errand;
     let Some(id) = request.id.clone() else { return };
     outlet.begin(number, id);
-    let how = Submit { reader: None, keep: false, door: DoorName::Library };
+    let how = Submit { reader: None, keep: false, door: DoorName::Library, earlier: None };
     let running = AssertUnwindSafe(|| handle.run_here(request, here, how));
     let task = match catch_unwind(running) {
         Ok(Ok(accepted)) => accepted.task,

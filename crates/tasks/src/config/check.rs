@@ -21,6 +21,7 @@ const AT_MOST: &[(&str, &str)] = &[
     ("scaling.workers_min", "scaling.workers_max"),
     ("request.string_bytes_max", "request.bytes_max"),
     ("request.args_bytes_max", "request.bytes_max"),
+    ("nats.message_bytes_max", "request.bytes_max"),
     ("retry.backoff_min", "retry.backoff_max"),
     ("results.result_bytes_max", "results.bytes_max"),
     ("stream.bytes_max", "results.bytes_max"),

@@ -10,9 +10,10 @@ use super::check;
 use super::document::{Document, Given, NamedTable};
 use super::finding::{Finding, Place, Severity, Source};
 use super::named::{HANDLER_SETTINGS, REGION_SETTINGS};
+use super::nats::without_password;
 use super::schedule::SCHEDULE_SETTINGS;
 use super::table::{SETTINGS, Setting, VARIABLE_PREFIX as PREFIX};
-use super::value::{Raw, Value};
+use super::value::{Kind, Raw, Value};
 use crate::nearest::{did_you_mean, nearest, shown};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -212,11 +213,14 @@ impl Loaded {
             value: value.clone(),
             source: source.clone(),
         };
-        let mut rows: Vec<_> = SETTINGS
-            .iter()
-            .zip(&self.values)
-            .map(|(setting, value)| row(setting.name.to_owned(), value))
-            .collect();
+        let shown = |(setting, value): (&Setting, &(Value, Source))| match (setting.kind, value) {
+            // Whoever may see what is set may not see every password.
+            (Kind::NatsUrl, (Value::Text(url), source)) => {
+                row(setting.name.to_owned(), &(Value::Text(without_password(url)), source.clone()))
+            }
+            _ => row(setting.name.to_owned(), value),
+        };
+        let mut rows: Vec<_> = SETTINGS.iter().zip(&self.values).map(shown).collect();
         let named = [("handler", &self.handlers), ("region", &self.regions), ("schedule", &self.schedules)];
         for (kind, tables) in named {
             for (name, table) in tables {

@@ -9,6 +9,7 @@ use super::durable::{DeadSettings, JournalSettings};
 use super::isolation::IsolationSettings;
 use super::library::LibrarySettings;
 use super::memory_door::MemoryDoorSettings;
+use super::nats::NatsSettings;
 use super::schedule::ScheduleSettings;
 use super::trace::TraceSettings;
 use super::web::WebSettings;
@@ -44,6 +45,8 @@ pub struct Settings {
     pub memory_door: MemoryDoorSettings,
     /// The HTTP door.
     pub web: WebSettings,
+    /// The NATS door, if there is one.
+    pub nats: Option<NatsSettings>,
     /// The mailbox files.
     pub mailbox: MailboxFileSettings,
     /// Limits of requests.

@@ -10,6 +10,7 @@
 use super::durable::DURABLE_SETTINGS;
 use super::isolation::ISOLATION_SETTINGS;
 use super::memory_door::MEMORY_DOOR_SETTINGS;
+use super::nats::NATS_SETTINGS;
 use super::trace::TRACE_SETTINGS;
 use super::value::Kind::{self, Bytes, Count, Fraction, Hosts, Name, OneOf, Path, Paths, Span, Switch};
 use super::web::WEB_SETTINGS;
@@ -117,13 +118,14 @@ fn strategies() -> Vec<&'static str> {
 /// without a section.
 pub const SETTINGS: &[Setting] = &ALL;
 
-const PARTS: [&[Setting]; 7] = [
+const PARTS: [&[Setting]; 8] = [
     WITHOUT_SECTION,
     ISOLATION_SETTINGS,
     GENERAL,
     DURABLE_SETTINGS,
     MEMORY_DOOR_SETTINGS,
     WEB_SETTINGS,
+    NATS_SETTINGS,
     TRACE_SETTINGS,
 ];
 

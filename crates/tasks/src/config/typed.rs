@@ -85,6 +85,7 @@ impl Loaded {
             control: self.control(),
             memory_door: self.memory_door(),
             web: self.web(),
+            nats: self.nats(),
             mailbox: self.mailbox(),
             request: self.request(),
             results: self.results(),
@@ -417,19 +418,21 @@ mod tests {
     fn another(setting: &Setting) -> &'static str {
         match setting.kind {
             Kind::Count(..) if setting.name == "workers" || setting.name == "scaling.workers_min" => "3",
+            Kind::Count(_, ..7) => "3",
             Kind::Count(8.., _) => "9",
             Kind::Count(..) => "7",
             Kind::Fraction(..) => "0.9",
             Kind::Bytes(least, _) if least > 2 << 20 => "\"9 MiB\"",
             Kind::Bytes(least, _) if least > 128 << 10 || setting.name == "mailbox.bytes_max" => "\"2 MiB\"",
             Kind::Bytes(..) => "\"128 KiB\"",
+            Kind::Span(least, _) if least > Duration::from_millis(7) => "\"7s\"",
             Kind::Span(..) => "\"7ms\"",
             Kind::Switch if setting.default == "true" => "false",
             Kind::Switch => "true",
             Kind::OneOf(names) => {
                 names().into_iter().find(|name| *name != setting.default).map_or("", quoted)
             }
-            Kind::Name | Kind::Symbol => "\"x\"",
+            Kind::Name | Kind::Queue | Kind::NatsUrl | Kind::Symbol => "\"x\"",
             Kind::Path => "\"/x\"",
             Kind::Address => "\"127.0.0.1:7\"",
             Kind::Url => "\"http://x\"",
@@ -455,6 +458,7 @@ mod tests {
                     "scaling.enabled = true\nscaling.predict_horizon = '1s'\n".to_owned()
                 }
                 (_, Some((other, "true"))) => format!("{other} = true\n"),
+                (name, _) if name.starts_with("nats.") && name != "nats.url" => "nats.url = 'a'\n".to_owned(),
                 (name, only) if name.starts_with("journal.") && name != "journal.dir" => {
                     let only = only.map(|(other, value)| format!("{other} = {value:?}\n"));
                     format!("journal.dir = '/j'\n{}", only.unwrap_or_default())

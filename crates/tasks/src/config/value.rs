@@ -6,6 +6,7 @@
 //!
 //! Not here: which settings there are (`table.rs`), sizes and durations (`units.rs`).
 
+use super::nats::{is_nats_url, is_queue};
 use super::schedule::{read_cron, read_zone};
 use super::table::Setting;
 use super::units::{DURATION_FORMS, SIZE_FORMS, print_bytes, print_duration, read_bytes, read_duration};
@@ -44,6 +45,10 @@ pub enum Kind {
     Address,
     /// An address of the web.
     Url,
+    /// Servers of NATS.
+    NatsUrl,
+    /// A queue on such a server.
+    Queue,
     /// Absolute paths.
     Paths,
     /// Hosts, with or without a port.
@@ -80,6 +85,8 @@ impl fmt::Display for Kind {
             Self::Path => f.write_str("an absolute path"),
             Self::Address => f.write_str("an address with a port"),
             Self::Url => f.write_str("a URL"),
+            Self::NatsUrl => f.write_str("one or more NATS servers"),
+            Self::Queue => f.write_str("a name of 1 to 64 of the letters a-z, 0-9, _ and -"),
             Self::Paths => f.write_str("a list of absolute paths"),
             Self::Hosts => f.write_str("a list of hosts"),
             Self::Command => f.write_str("a list of texts, the program first"),
@@ -300,6 +307,12 @@ impl Kind {
                 text.parse::<SocketAddr>().is_ok().then(|| Value::Text((*text).to_owned()))
             }
             (Self::Url, Untyped(text) | Text(text)) => is_url(text).then(|| Value::Text((*text).to_owned())),
+            (Self::NatsUrl, Untyped(text) | Text(text)) => {
+                is_nats_url(text).then(|| Value::Text((*text).to_owned()))
+            }
+            (Self::Queue, Untyped(text) | Text(text)) => {
+                is_queue(text).then(|| Value::Text((*text).to_owned()))
+            }
             (Self::Paths | Self::Hosts, Untyped(text)) => {
                 let parts = text.split(',').map(|part| (Untyped(part.trim()), 0)).collect::<Vec<_>>();
                 return self.read_items(&parts).map(Value::List).map_err(|(part, _)| (part, None));
@@ -368,6 +381,10 @@ impl Kind {
             (Self::Url, Raw::Untyped(_) | Raw::Text(_)) => {
                 Some("write it like http://127.0.0.1:4318 or https://example.org/v1/traces".to_owned())
             }
+            (Self::NatsUrl, Raw::Untyped(_) | Raw::Text(_)) => Some(
+                "write it like nats://127.0.0.1:4222, tls://user:password@example.org or a:4222,b:4222"
+                    .to_owned(),
+            ),
             (Self::Hosts, Raw::Untyped(_) | Raw::Text(_)) => {
                 Some("write each like example.org, *.example.org, example.org:8080 or [::1]:80".to_owned())
             }
@@ -451,7 +468,7 @@ fn is_url(text: &str) -> bool {
 
 /// A name or an address, with or without a port; an address with colons stands in brackets. `*.` before a
 /// name stands for all that end so.
-fn is_host(text: &str) -> bool {
+pub(super) fn is_host(text: &str) -> bool {
     let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
     if let Some(rest) = text.strip_prefix('[') {
         let Some((address, after)) = rest.split_once(']') else { return false };

@@ -20,7 +20,7 @@ const ASK_AGAIN_MAX: Duration = Duration::from_millis(10);
 impl Intake for ServiceHandle {
     fn take(&self, _mailbox: usize, letter: &Letter) -> Take {
         // The sender is told the outcome, so nobody else needs to keep it.
-        let how = Submit { reader: None, keep: false, door: DoorName::Mailbox };
+        let how = Submit { reader: None, keep: false, door: DoorName::Mailbox, earlier: None };
         match self.submit(&letter.text, how) {
             Ok(accepted) => {
                 let (reply, tag) = (Arc::clone(&letter.reply), letter.tag);

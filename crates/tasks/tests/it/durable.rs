@@ -272,6 +272,22 @@ fn a_stop_keeps_what_has_not_ended_for_the_next_daemon() {
 }
 
 #[test]
+fn a_drain_tells_apart_what_only_waits_for_its_time() {
+    let place = Place::new();
+    let mill = place.start();
+    let later = keep(&mill, r#"{"handler":"echo","delay_ms":3600000}"#);
+    keep(&mill, r#"{"handler":"hold"}"#);
+    let call = mill.call();
+    let service = mill.service.as_ref().unwrap();
+    let report = service.drain(Duration::ZERO);
+    assert_eq!((report.left, report.postponed), (2, 1), "one runs");
+    call.finish_with_args();
+    until("the other has ended", || service.drain(Duration::ZERO).left == 1);
+    assert_eq!(service.drain(Duration::ZERO).postponed, 1);
+    assert!(is_at(&later, "delayed"));
+}
+
+#[test]
 fn a_full_queue_is_no_refusal_and_each_task_runs_once() {
     let place = Place::new();
     let mut config = place.config();

@@ -55,7 +55,7 @@ fn a_drain_takes_nothing_new_and_finishes_what_it_has() {
     let retried = mill.submit(r#"{"handler":"fail","args":{"code":"handler-error"},"retries":2}"#);
     let service = mill.service.as_ref().unwrap();
     let over = service.drain(Duration::ZERO);
-    assert_eq!(over, DrainReport { ended: 0, left: 4 }, "the time is over at once");
+    assert_eq!(over, DrainReport { ended: 0, left: 4, postponed: 0 }, "the time is over at once");
     assert!(mill.handle.is_draining());
     let refused = mill.refuse(r#"{"handler":"echo"}"#);
     assert_eq!(refused.failure.code, ErrorCode::Draining);
@@ -161,7 +161,7 @@ fn a_stop_without_a_limit_comes_back() {
     let mut mill = Mill::start(small());
     mill.submit(r#"{"handler":"hold","delay_ms":3600000}"#);
     let report = mill.service.take().unwrap().stop(Duration::MAX);
-    assert_eq!(report, DrainReport { ended: 0, left: 1 });
+    assert_eq!(report, DrainReport { ended: 0, left: 1, postponed: 0 });
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_stop_does_not_wait_longer_than_it_was_told_for_a_function_that_does_not_loo
     let mut mill = Mill::start(small());
     let plugs = mill.plug();
     let report = mill.service.take().unwrap().stop(Duration::from_millis(10));
-    assert_eq!(report, DrainReport { ended: 0, left: 1 });
+    assert_eq!(report, DrainReport { ended: 0, left: 1, postponed: 0 });
     assert_eq!(failed(&plugs[0]).code, ErrorCode::Cancelled);
     mill.unplug();
 }
