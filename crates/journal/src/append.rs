@@ -77,11 +77,14 @@ impl Shared {
         let batch: &mut Batch = &mut state.filling;
         batch.bytes.extend_from_slice(bytes);
         batch.records += records;
+        batch.appends += 1;
         batch.spills.extend_from_slice(spills);
         let fate = Arc::clone(&batch.fate);
         state.waiting_bytes += bytes.len();
         state.waiting_records += records;
-        let wake = std::mem::take(&mut state.writer_sleeps);
+        let is_enough = state.filling.appends >= state.appends_wanted || self.is_half_full(&state);
+        let wake = state.writer_sleeps && is_enough;
+        state.writer_sleeps &= !wake;
         drop(state);
         if wake {
             self.work.notify_one();
@@ -101,6 +104,10 @@ impl Shared {
                 return Err(AppendError::Full { bytes: state.waiting_bytes, records: state.waiting_records });
             }
             state.submitters_sleep += 1;
+            if std::mem::take(&mut state.writer_sleeps) {
+                // It waits for a batch to fill that has no room.
+                self.work.notify_one();
+            }
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.submitters_sleep -= 1;
         }
@@ -117,6 +124,13 @@ impl Shared {
             return Ok(state);
         }
         Err(AppendError::Full { bytes: state.waiting_bytes, records: state.waiting_records })
+    }
+
+    /// A batch like this is worth a sync, whoever else may come.
+    pub(crate) fn is_half_full(&self, state: &State) -> bool {
+        let config = &self.config;
+        state.waiting_bytes >= config.batch_bytes_max / 2
+            || state.waiting_records >= config.batch_records_max / 2
     }
 
     fn has_room(&self, state: &State, bytes: usize, records: usize) -> Result<bool, AppendError> {

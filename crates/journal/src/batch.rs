@@ -1,15 +1,18 @@
 //! What is written and synced together, and how those who wait for it are told.
 //!
 //! A batch has one fate, shared by everybody with a record in it: one notification wakes them all, and the writer does
-//! not go from one to the next. Callbacks are for doors that cannot lend a thread to each record.
+//! not go from one to the next. Callbacks and inboxes (`inbox.rs`) are for doors that cannot lend a thread to each
+//! record.
 //!
 //! Not here: when a batch is taken (`writer.rs`), what goes into it (`append.rs`).
 
 use crate::error::AppendError;
+use crate::inbox::Inbox;
 use crate::record::SpillRef;
 use crate::snapshot::Cut;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,6 +24,8 @@ pub(crate) struct Batch {
     /// Frames without stamps, one behind the other.
     pub(crate) bytes: Vec<u8>,
     pub(crate) records: usize,
+    /// How many appends brought them.
+    pub(crate) appends: usize,
     /// Payloads in files of their own that these records name.
     pub(crate) spills: Vec<u64>,
     /// Whether the log goes on in a new file behind this batch, for a snapshot.
@@ -30,7 +35,7 @@ pub(crate) struct Batch {
 
 impl Batch {
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
-        Self { bytes, records: 0, spills: Vec::new(), cut: None, fate: Arc::default() }
+        Self { bytes, records: 0, appends: 0, spills: Vec::new(), cut: None, fate: Arc::default() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -51,6 +56,13 @@ struct FateState {
     outcome: Option<Outcome>,
     /// At most one for each receipt, so no more than the batch has records.
     callbacks: Vec<Callback>,
+    /// Woken behind the callbacks, each once.
+    inboxes: Vec<Arc<dyn Wake>>,
+}
+
+/// Somebody who is woken once, when everybody in a batch was told.
+pub(crate) trait Wake: Send + Sync {
+    fn wake(&self);
 }
 
 impl Fate {
@@ -66,17 +78,20 @@ impl Fate {
         Arc::new(fate)
     }
 
-    /// Tells everybody. Called once, by the writer.
-    pub(crate) fn end(&self, outcome: &Outcome) {
-        let callbacks = {
+    /// Tells everybody, and says how many were told by a call. Called once, by the writer.
+    pub(crate) fn end(&self, outcome: &Outcome) -> usize {
+        let FateState { callbacks, inboxes, .. } = {
             let mut state = self.lock();
-            state.outcome = Some(outcome.clone());
-            std::mem::take(&mut state.callbacks)
+            let told = FateState { outcome: Some(outcome.clone()), ..FateState::default() };
+            std::mem::replace(&mut *state, told)
         };
         self.ended.notify_all();
+        let called = callbacks.len();
         for callback in callbacks {
             call(callback, outcome.clone());
         }
+        inboxes.iter().for_each(|inbox| inbox.wake());
+        called
     }
 }
 
@@ -138,6 +153,23 @@ impl Receipt {
                 callback(outcome);
             }
         }
+    }
+
+    /// Puts the token into the inbox when the records are safe, or are not going to be. Whoever reads the inbox is
+    /// woken once for all that were written together.
+    pub fn deliver<T: Send + 'static>(self, inbox: &Arc<Inbox<T>>, token: T) {
+        let mut state = self.fate.lock();
+        if let Some(outcome) = state.outcome.clone() {
+            drop(state);
+            return inbox.put(token, outcome);
+        }
+        let same = |known: &Arc<dyn Wake>| ptr::addr_eq(Arc::as_ptr(known), Arc::as_ptr(inbox));
+        // A journal has a door or two, so this is no search.
+        if !state.inboxes.iter().any(same) {
+            state.inboxes.push(Arc::clone(inbox) as Arc<dyn Wake>);
+        }
+        let inbox = Arc::clone(inbox);
+        state.callbacks.push(Box::new(move |outcome| inbox.add(token, outcome)));
     }
 
     /// Which records of the append got a file of their own, by their place in it.

@@ -3,6 +3,7 @@
 //! A message names the file and what to do. Errors of an append can be cloned, since everybody who waits for the same
 //! batch is told the same.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{error, fmt, io};
@@ -72,6 +73,23 @@ impl OpenError {
         }
     }
 
+    /// What is wrong, without the file's name and what to do.
+    pub(crate) fn what(&self) -> Cow<'_, str> {
+        match self {
+            Self::Config(what) => Cow::Borrowed(what),
+            Self::Io { doing, source, .. } => Cow::Owned(format!("{doing}: {source}")),
+            Self::Locked { holder, .. } => {
+                Cow::Owned(format!("another process has this journal open (pid {holder})"))
+            }
+            Self::Foreign { .. } => Cow::Borrowed("not a journal file"),
+            Self::Version { found, known, .. } => {
+                Cow::Owned(format!("format {found}, this build reads {known}"))
+            }
+            Self::Mixed { .. } => Cow::Borrowed("belongs to another log than the files beside it"),
+            Self::Damaged { offset, what, .. } => Cow::Owned(format!("at byte {offset}: {what}")),
+        }
+    }
+
     pub(crate) fn io(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { path, doing, source }
@@ -80,33 +98,25 @@ impl OpenError {
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = self.what();
         match self {
-            Self::Config(what) => f.write_str(what),
-            Self::Io { path, doing, source } => {
-                write!(f, "{}: {doing}: {source}{}", path.display(), remedy(source))
+            Self::Config(_) => f.write_str(&what),
+            Self::Io { path, source, .. } => write!(f, "{}: {what}{}", path.display(), remedy(source)),
+            Self::Locked { directory, .. } => {
+                write!(f, "{}: {what}; end it, or choose another directory", directory.display())
             }
-            Self::Locked { directory, holder } => write!(
-                f,
-                "{}: another process has this journal open (pid {holder}); end it, or choose another directory",
-                directory.display()
-            ),
             Self::Foreign { path } => {
-                write!(f, "{}: not a journal file; move it away or choose another directory", path.display())
+                write!(f, "{}: {what}; move it away or choose another directory", path.display())
             }
-            Self::Version { path, found, known } => write!(
+            Self::Version { path, .. } => {
+                write!(f, "{}: {what}; start the release that wrote it", path.display())
+            }
+            Self::Mixed { path } => {
+                write!(f, "{}: {what}; move it back to where it came from", path.display())
+            }
+            Self::Damaged { path, .. } => write!(
                 f,
-                "{}: format {found}, this build reads {known}; start the release that wrote it",
-                path.display()
-            ),
-            Self::Mixed { path } => write!(
-                f,
-                "{}: belongs to another log than the files beside it; move it back to where it came from",
-                path.display()
-            ),
-            Self::Damaged { path, offset, what } => write!(
-                f,
-                "{}: damaged at byte {offset}: {what}; `millpond journal repair` saves what is whole and puts the \
-                 rest aside",
+                "{}: damaged {what}; `millpond journal repair` saves what is whole and puts the rest aside",
                 path.display()
             ),
         }
@@ -266,7 +276,8 @@ impl fmt::Display for RepairError {
             Self::Open(error) => error.fmt(f),
             Self::Unreadable(path) => write!(
                 f,
-                "{}: no file has a readable header, so no record can be told from noise; restore a copy",
+                "{}: no file has a readable header, so no record can be told from noise; put back a copy of the \
+                 directory",
                 path.display()
             ),
         }

@@ -33,6 +33,11 @@ pub struct Inspection {
 }
 
 impl Inspection {
+    /// Whether there is no log here at all.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
     /// Whether a start would succeed, as far as can be told without the lock.
     pub fn is_sound(&self) -> bool {
         let last = self.files.len().saturating_sub(1);
@@ -71,9 +76,9 @@ pub enum FileState {
         /// Where the whole records end.
         offset: u64,
     },
-    /// A start says this and stops.
+    /// A start stops here.
     Damaged {
-        /// What it says.
+        /// What is wrong, without the file's name.
         what: String,
     },
 }
@@ -137,10 +142,10 @@ impl Looking<'_> {
             Ok(file) => Ok(Some(file)),
             Err(OpenError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error @ OpenError::Io { .. }) => Err(error),
-            Err(error) => Ok(Some(FileInspected {
-                state: FileState::Damaged { what: error.to_string() },
-                ..sound(0, 0)
-            })),
+            Err(error) => {
+                let what = error.what().into_owned();
+                Ok(Some(FileInspected { state: FileState::Damaged { what }, ..sound(0, 0) }))
+            }
         }
     }
 
@@ -168,11 +173,7 @@ impl Looking<'_> {
         let state = match scan.ending {
             Ending::Clean => FileState::Sound,
             Ending::Torn => FileState::Torn { offset: scan.end as u64 },
-            Ending::Damaged(what) => {
-                let (offset, what) = (scan.end as u64, what.to_owned());
-                let error = OpenError::Damaged { path: path.to_owned(), offset, what };
-                FileState::Damaged { what: error.to_string() }
-            }
+            Ending::Damaged(what) => FileState::Damaged { what: format!("at byte {}: {what}", scan.end) },
         };
         Ok(FileInspected { state, ..sound(scan.records, (scan.end - HEADER_BYTES) as u64) })
     }

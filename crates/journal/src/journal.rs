@@ -64,10 +64,20 @@ pub(crate) struct State {
     /// Buffers to fill again.
     pub(crate) buffers: Vec<Vec<u8>>,
     pub(crate) writer_sleeps: bool,
+    /// An append wakes a writer that sleeps only if the batch has so many; 0 unless it lets a batch fill.
+    pub(crate) appends_wanted: usize,
     pub(crate) submitters_sleep: usize,
     pub(crate) closing: bool,
     pub(crate) snapshot_runs: bool,
     pub(crate) poison: Option<Arc<str>>,
+}
+
+impl State {
+    /// Whether something is there that cannot wait for a batch to fill: a snapshot, a submitter who found no room, the
+    /// end.
+    pub(crate) fn is_pressing(&self) -> bool {
+        !self.closed.is_empty() || self.submitters_sleep > 0 || self.closing || self.poison.is_some()
+    }
 }
 
 /// The files of the log and of its snapshot.

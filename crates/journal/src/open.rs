@@ -11,6 +11,7 @@ use crate::batch::Batch;
 use crate::config::JournalConfig;
 use crate::disk::{Disk, DiskFile, FileFound, LockGuard, Locking, read_up_to, write_all};
 use crate::error::OpenError;
+use crate::gather::Gather;
 use crate::header::{FileKind, HEADER_BYTES, Header, LogId};
 use crate::journal::{Files, Journal, Shared, State};
 use crate::names::{self, Name};
@@ -72,6 +73,11 @@ impl Found {
             }
         }
         found
+    }
+
+    /// Whether there is no log here.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.segments.is_empty() && self.snapshots.is_empty()
     }
 
     pub(crate) fn base(&self) -> Option<u64> {
@@ -163,6 +169,7 @@ fn fresh_state() -> State {
         waiting_records: 0,
         buffers: Vec::new(),
         writer_sleeps: false,
+        appends_wanted: 0,
         submitters_sleep: 0,
         closing: false,
         snapshot_runs: false,
@@ -173,7 +180,8 @@ fn fresh_state() -> State {
 fn start(shared: Arc<Shared>, tail: Tail) -> Result<Journal, OpenError> {
     let config = &shared.config;
     let preparer = Preparer::new(Arc::clone(&shared.disk), &config.directory, config.segment_bytes);
-    let writer = Writer { shared: Arc::clone(&shared), tail, preparer, retry: None, sync_due: None };
+    let gather = Gather::default();
+    let writer = Writer { shared: Arc::clone(&shared), tail, preparer, retry: None, sync_due: None, gather };
     let builder = thread::Builder::new().name("journal".to_owned());
     let thread = builder.spawn(move || writer.run());
     let thread = thread.map_err(OpenError::io(&shared.config.directory, "no thread for the journal"))?;

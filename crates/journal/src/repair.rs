@@ -78,13 +78,15 @@ pub struct Lost {
 
 /// Mends the journal in a directory that nobody has open.
 pub fn repair(directory: &Path, disk: &dyn Disk) -> Result<RepairReport, RepairError> {
-    let _lock = lock(disk, directory)?;
-    let listed = disk.list(directory).map_err(OpenError::io(directory, "cannot be listed"))?;
-    let names: BTreeSet<String> = listed.iter().map(|file| file.name.clone()).collect();
-    let found = Found::new(listed);
-    if found.segments.is_empty() && found.snapshots.is_empty() {
+    let list = || disk.list(directory).map_err(OpenError::io(directory, "cannot be listed"));
+    if Found::new(list()?).is_empty() {
+        // A directory of somebody else gets no lock file either.
         return Ok(RepairReport::default());
     }
+    let _lock = lock(disk, directory)?;
+    let listed = list()?;
+    let names: BTreeSet<String> = listed.iter().map(|file| file.name.clone()).collect();
+    let found = Found::new(listed);
     let mut repair = Repair { directory, disk, names, found, log: LogId::default(), named: BTreeSet::new() };
     repair.log = repair.find_log()?;
     repair.run()
@@ -199,7 +201,9 @@ impl Repair<'_> {
         report.records_kept += count;
         let why = match (header, &footer) {
             _ if Header::decode(&bytes).ok() != header || header.is_none() => Some("its header is damaged"),
-            (Some(header), _) if header.bytes != bytes.len() as u64 => Some("it does not have its length"),
+            (Some(header), _) if header.bytes != bytes.len() as u64 => {
+                Some("it is not as long as it was made")
+            }
             (_, None) => Some("its end is missing"),
             (_, Some((footer, _))) if footer.sequence != count => Some("records are missing"),
             _ => None,
@@ -262,7 +266,7 @@ impl Repair<'_> {
         let header = header.filter(|header| Header::decode(bytes).is_ok_and(|found| found == *header));
         let header = header.ok_or("its header is damaged")?;
         if header.bytes != bytes.len() as u64 {
-            return Err("it does not have its length");
+            return Err("it is not as long as it was made");
         }
         let scan = scan(bytes, &header);
         match scan.ending {

@@ -1,7 +1,7 @@
 //! The one thread that writes: takes everything that has arrived, writes it by one call, syncs once, wakes all.
 //!
-//! The next batch is whatever arrives meanwhile. Nothing is delayed to make a batch larger: a lone submitter gets its
-//! sync at once, and many share one because they arrive during the last.
+//! The next batch is whatever arrives meanwhile, and whatever comes back at once of those that were called
+//! (`gather.rs`). A lone submitter gets its sync without delay, and many share one because they arrive during the last.
 //!
 //! A sync that fails is never tried again, since the kernel may have dropped what it could not write, and a second sync
 //! would call that success. The log is poisoned: it acknowledges nothing any more, until somebody has seen to the disk
@@ -15,6 +15,7 @@ use crate::config::SyncMode;
 use crate::disk::{DiskFile, write_all};
 use crate::error::{AppendError, is_full, remedy};
 use crate::frame::{Form, Frame, framed_bytes, push, stamp};
+use crate::gather::Gather;
 use crate::header::{FileKind, HEADER_BYTES, Header};
 use crate::journal::{Shared, held};
 use crate::names;
@@ -49,6 +50,8 @@ pub(crate) struct Writer {
     pub(crate) retry: Option<(Instant, Arc<str>)>,
     /// When what was written is to be synced, in the mode that syncs by the clock.
     pub(crate) sync_due: Option<Instant>,
+    /// When the next batch is full enough.
+    pub(crate) gather: Gather,
 }
 
 /// Why a batch was not acknowledged.
@@ -69,12 +72,37 @@ impl Writer {
     /// What the writer's thread does.
     pub(crate) fn run(mut self) {
         loop {
+            self.gather();
             match self.next_work() {
                 Work::Batch(batch) => self.handle(batch),
                 Work::Sync => self.sync_by_the_clock(),
                 Work::Close => return self.close(),
             }
         }
+    }
+
+    /// Lets those that were just called come again. No wake-up is lost: what ends this wait is looked at and changed
+    /// under the lock that the sleep gives up, and each change wakes a writer that `writer_sleeps`. The rest is up to
+    /// the clock.
+    fn gather(&mut self) {
+        let Some(wait) = self.gather.next() else { return };
+        let until = Instant::now() + wait.at_most;
+        let mut state = held(&self.shared.state);
+        while state.filling.appends < wait.appends
+            && !self.shared.is_half_full(&state)
+            && !state.is_pressing()
+        {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state.writer_sleeps = true;
+            state.appends_wanted = wait.appends;
+            state = self.shared.work.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.writer_sleeps = false;
+        state.appends_wanted = 0;
+        self.gather.ended(wait, state.filling.appends);
     }
 
     fn next_work(&self) -> Work {
@@ -117,7 +145,11 @@ impl Writer {
 
     fn handle(&mut self, mut batch: Batch) {
         let outcome = if batch.records == 0 { Ok(()) } else { self.write_batch(&mut batch) };
-        batch.fate.end(&outcome);
+        let waiting = held(&self.shared.state).filling.appends;
+        let called = batch.fate.end(&outcome);
+        if self.shared.config.sync == SyncMode::Group {
+            self.gather.called(called, waiting);
+        }
         if let Some(cut) = batch.cut.take() {
             cut.end(self.cut());
         }
@@ -199,7 +231,9 @@ impl Writer {
         }
         let began = Instant::now();
         let synced = self.tail.file.sync_data();
-        held(&self.shared.counters).sync(began.elapsed());
+        let time = began.elapsed();
+        self.gather.synced(time);
+        held(&self.shared.counters).sync(time);
         synced.map_err(|error| Fault::Poisoned(self.reason("was not synced", &error)))?;
         self.tail.synced = self.tail.position;
         Ok(())

@@ -18,3 +18,4 @@ mod snapshots;
 mod spills;
 mod story;
 mod strangers;
+mod telling;
