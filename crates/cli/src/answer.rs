@@ -34,6 +34,9 @@ impl Id {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Accepted {
     pub(crate) task_id: Id,
+    /// Whether the queue had it already.
+    #[serde(default)]
+    pub(crate) duplicate: bool,
 }
 
 /// RESULT: how a task ended.
@@ -106,13 +109,33 @@ impl Refusal {
     }
 }
 
-/// EVENT: something that a task says while it runs. One of the last four is there.
+/// EVENT: something that a task says while it runs. One of these is there.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Event {
     pub(crate) partial: Option<Box<RawValue>>,
     pub(crate) progress: Option<f64>,
     pub(crate) log: Option<String>,
     pub(crate) missed: Option<u64>,
+    pub(crate) retrying: Option<Retrying>,
+}
+
+/// An attempt failed, and another one follows.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Retrying {
+    pub(crate) failures: u64,
+    #[serde(default)]
+    status: i32,
+    #[serde(default)]
+    error: String,
+    #[serde(default)]
+    message: String,
+}
+
+impl Retrying {
+    /// What went wrong, in words.
+    pub(crate) fn failure(&self) -> String {
+        in_words(&self.error, self.status, &self.message)
+    }
 }
 
 /// STATUS: where a task stands. TASKS has a list of them.

@@ -35,7 +35,7 @@ pub(crate) struct DaemonArguments {
 
     /// The configuration file that says so [default: as `millpond serve` finds it]
     #[arg(long, value_name = "FILE", help_heading = "Daemon")]
-    config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
 }
 
 impl DaemonArguments {

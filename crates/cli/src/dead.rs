@@ -10,7 +10,7 @@ use crate::failure::{FAILED, Failure};
 use crate::output::{self, harmless};
 use crate::paint::{Paint, Tone};
 use crate::task_argument;
-use crate::units::{parse_time, time};
+use crate::units::{grouped, parse_time, time};
 use clap::{Args, Subcommand, value_parser};
 use millpond_local::Kind;
 use millpond_tasks::{DEAD_LIST_MAX, TaskId};
@@ -88,7 +88,7 @@ struct ShowArguments {
 
 #[derive(Debug, Args)]
 struct ChoiceArguments {
-    /// The tasks' ids
+    /// The tasks' ids; without any, say --all
     #[arg(value_name = "ID", required_unless_present = "all", value_parser = task_argument::parse)]
     ids: Vec<TaskId>,
 
@@ -136,6 +136,10 @@ pub(crate) fn run(arguments: &DeadArguments) -> Result<(), Failure> {
 }
 
 impl FilterArguments {
+    fn is_empty(&self) -> bool {
+        self.handler.is_none() && self.older_than.is_none()
+    }
+
     fn question(&self, ask: &str) -> Map<String, Value> {
         let mut question = Map::from_iter([("ask".to_owned(), Value::from(ask))]);
         question.extend(self.handler.clone().map(|handler| ("handler".to_owned(), handler.into())));
@@ -161,7 +165,12 @@ fn list(arguments: &ListArguments) -> Result<(), Failure> {
         return output::print(lines.as_bytes());
     }
     if page.letters.is_empty() {
-        output::note("note", if page.enabled { "no task has died so" } else { NOT_KEPT });
+        let nothing = match arguments.filter.is_empty() {
+            _ if !page.enabled => NOT_KEPT,
+            true => "there are no dead letters",
+            false => "there are no such dead letters; without --handler and --older-than all are shown",
+        };
+        output::note("note", nothing);
         return Ok(());
     }
     let letters: Vec<Letter> =
@@ -223,6 +232,11 @@ fn show(arguments: &ShowArguments) -> Result<(), Failure> {
 }
 
 fn choose(arguments: &ChoiceArguments, one: &str, all: &str) -> Result<(), Failure> {
+    if !arguments.all && !arguments.filter.is_empty() {
+        return Err(Failure::usage(
+            "--handler and --older-than choose among --all; ids are taken as they are",
+        ));
+    }
     let mut daemon = arguments.daemon.connect()?;
     if arguments.all {
         let question = Value::Object(arguments.filter.question(all));
@@ -243,6 +257,10 @@ fn choose(arguments: &ChoiceArguments, one: &str, all: &str) -> Result<(), Failu
         }
     }
     if is_all_done { Ok(()) } else { Err(Failure::Shown(FAILED)) }
+}
+
+fn letters(count: u64) -> String {
+    format!("{} {}", grouped(count), if count == 1 { "dead letter" } else { "dead letters" })
 }
 
 /// What a retry or a purge is answered with.
@@ -267,9 +285,12 @@ fn tell(told: &[u8], is_json: bool) -> Result<(), Failure> {
     }
     let text = match (told.task_id.zip(told.was), told.retried, told.purged) {
         (Some((new, old)), ..) => format!("{} is tried again as {}\n", old.shown(), new.shown()),
-        (_, Some(retried), _) => format!("{retried} are tried again, {} are left\n", told.left.unwrap_or(0)),
-        (_, _, purged) => format!("{} let go\n", purged.unwrap_or(0)),
+        (_, Some(retried), _) => format!("{} tried again\n", letters(retried)),
+        (_, _, purged) => format!("{} let go\n", letters(purged.unwrap_or(0))),
     };
     output::print(text.as_bytes())?;
+    if let Some(left) = told.left.filter(|left| *left > 0) {
+        output::note("note", &format!("{} left; say the same again to go on", letters(left)));
+    }
     if told.refused.is_empty() { Ok(()) } else { Err(Failure::Shown(FAILED)) }
 }

@@ -39,7 +39,7 @@ pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
     (0, "all went well"),
     (FAILED, "a task failed, a check found a mistake, or something went wrong on the way"),
     (2, "what was asked for cannot be; the message says what can"),
-    (3, "no daemon answers"),
+    (3, "nobody answers: no daemon, no NATS server, or no such queue on it"),
     (REFUSED, "the daemon refused: its queue is full, or it is shutting down"),
     (5, "the time to wait was over; the task goes on"),
     (130, "stopped by Ctrl-C"),

@@ -123,7 +123,10 @@ fn follow(
             Kind::Result,
         )?;
     }
-    report.finish(ended, &Left { ids: vec![&id], under_way: usize::from(ended != Ended::Done), refused: 0 })
+    report.finish(
+        ended,
+        &Left { ids: vec![&id], under_way: usize::from(ended != Ended::Done), refused: 0, nats: None },
+    )
 }
 
 /// Where a task stands that has not ended.

@@ -2,7 +2,7 @@
 //!
 //! Both work on the files, without a daemon: `status` also beside one that runs, `repair` only if none does.
 //! Figures of a running daemon are in `millpond stats`. A repair deletes nothing: what it could not save is put
-//! aside under another name.
+//! aside under another name. A directory without a journal is left as it is, whatever was meant by naming it.
 
 use crate::columns::{Cell, Heading, table};
 use crate::config_file;
@@ -14,6 +14,8 @@ use crate::units::{bytes, grouped};
 use clap::{Args, Subcommand};
 use millpond_journal::{FileState, Inspection, RealDisk, RepairReport};
 use serde_json::{Value, json};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 /// What `journal` is told.
@@ -56,12 +58,32 @@ impl PlaceArguments {
             return Ok(directory.clone());
         }
         let loaded = config_file::load(self.config.as_deref(), &SettingFlags::default())?.loaded;
-        let settings = loaded.settings().ok().and_then(|settings| settings.journal);
-        settings.map(|journal| journal.directory).ok_or_else(|| {
-            Failure::Usage("the settings name no journal; say which directory, or set journal.dir".to_owned())
-        })
+        let settings = loaded.settings().map_err(|_| Failure::usage(MISTAKES))?;
+        settings.journal.map(|journal| journal.directory).ok_or_else(|| Failure::usage(NO_JOURNAL))
+    }
+
+    /// What lies in the directory, if that is a journal.
+    fn look(&self) -> Result<(PathBuf, Inspection), Failure> {
+        let directory = self.directory()?;
+        let shown = directory.display();
+        let what = match fs::metadata(&directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => "there is no such directory",
+            Ok(found) if !found.is_dir() => "not a directory",
+            // Whatever else is in the way, the look at the files tells.
+            _ => match millpond_journal::inspect(&directory, &RealDisk) {
+                Err(error) => return Err(Failure::Failed(error.to_string())),
+                Ok(found) if !found.is_empty() => return Ok((directory, found)),
+                Ok(_) => "no journal lies here",
+            },
+        };
+        Err(Failure::Failed(format!("{shown}: {what}; {ELSEWHERE}")))
     }
 }
+
+const MISTAKES: &str = "the configuration has mistakes, so where the journal is cannot be told; `millpond check` shows \
+                        them, or say which directory";
+const NO_JOURNAL: &str = "the settings name no journal; say which directory, or set journal.dir";
+const ELSEWHERE: &str = "say which directory has the journal; `millpond serve --journal DIR` begins one";
 
 pub(crate) fn run(arguments: &JournalArguments) -> Result<(), Failure> {
     match &arguments.command {
@@ -71,9 +93,7 @@ pub(crate) fn run(arguments: &JournalArguments) -> Result<(), Failure> {
 }
 
 fn status(place: &PlaceArguments) -> Result<(), Failure> {
-    let directory = place.directory()?;
-    let inspected = millpond_journal::inspect(&directory, &RealDisk);
-    let inspection = inspected.map_err(|error| Failure::Failed(error.to_string()))?;
+    let (directory, inspection) = place.look()?;
     if place.json {
         output::print_json(&status_json(&inspection))?;
     } else {
@@ -82,7 +102,8 @@ fn status(place: &PlaceArguments) -> Result<(), Failure> {
     if inspection.is_sound() {
         return Ok(());
     }
-    output::note("error", "a start would refuse this journal; `millpond journal repair` saves what is whole");
+    let repair = format!("millpond journal repair {}", directory.display());
+    output::note("error", &format!("a start would refuse this journal; `{repair}` saves what is whole"));
     Err(Failure::Shown(FAILED))
 }
 
@@ -151,27 +172,41 @@ fn status_json(inspection: &Inspection) -> Value {
 }
 
 fn repair(place: &PlaceArguments) -> Result<(), Failure> {
-    let directory = place.directory()?;
+    let (directory, _) = place.look()?;
     let report = millpond_journal::repair(&directory, &RealDisk);
     let report = report.map_err(|error| Failure::Failed(error.to_string()))?;
     if place.json {
         return output::print_json(&repair_json(&report));
     }
     if report.is_empty() {
-        return output::print(b"nothing had to be mended\n");
+        let kept = grouped(report.records_kept);
+        return output::print(format!("nothing had to be mended; {kept} records are there\n").as_bytes());
     }
+    output::print(repair_text(&report).as_bytes())
+}
+
+fn repair_text(report: &RepairReport) -> String {
     let mut text = String::new();
     for file in &report.files {
         text += &format!(
-            "{}: {}; {} records saved, {} lost; the damaged bytes are in {}\n",
-            file.name, file.why, file.records_kept, file.records_lost, file.put_aside
+            "{}: {}; {} records saved, {} could not be read; the damaged file is kept as {}\n",
+            file.name,
+            file.why,
+            grouped(file.records_kept),
+            bytes(file.bytes_lost),
+            file.put_aside
         );
     }
     for name in &report.missing {
-        text += &format!("{name}: it was missing, and is empty now\n");
+        text += &format!("{name}: it was missing, and is there again without records\n");
     }
-    text += &format!("{} records kept, {} known to be lost\n", report.records_kept, report.records_lost);
-    output::print(text.as_bytes())
+    for name in &report.spills_put_aside {
+        text += &format!("{name}: a large payload that no record names, or that is damaged\n");
+    }
+    // What stood at the end of a file leaves no hole that could be counted.
+    let (kept, lost) = (grouped(report.records_kept), grouped(report.records_lost));
+    text += &format!("{kept} records kept, at least {lost} lost; a daemon starts with this journal again\n");
+    text
 }
 
 fn repair_json(report: &RepairReport) -> Value {

@@ -24,6 +24,7 @@ mod journal;
 mod load;
 mod ls;
 mod man;
+mod nats;
 mod output;
 mod paint;
 mod report;
@@ -66,6 +67,8 @@ enum Command {
     Ls(ls::ListArguments),
     /// Tasks that failed for good: list them, try them again, let them go
     Dead(dead::DeadArguments),
+    /// A queue on a NATS server: how it stands, its results, its dead letters
+    Nats(nats::NatsArguments),
     /// What the clock asks the daemon for
     Schedule(schedule::ScheduleArguments),
     /// Look at the files of a journal, or mend them
@@ -98,6 +101,7 @@ fn main() -> ExitCode {
         Command::Cancel(arguments) => cancel::run(&arguments),
         Command::Ls(arguments) => ls::run(&arguments),
         Command::Dead(arguments) => dead::run(&arguments),
+        Command::Nats(arguments) => nats::run(&arguments),
         Command::Schedule(arguments) => schedule::run(&arguments),
         Command::Journal(arguments) => journal::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),

@@ -45,6 +45,8 @@ pub(crate) struct Left<'a> {
     pub(crate) under_way: usize,
     /// How many the daemon had no room for, so far.
     pub(crate) refused: usize,
+    /// The flags that name server and queue, if they went to one.
+    pub(crate) nats: Option<&'a str>,
 }
 
 /// How it ended.
@@ -107,6 +109,9 @@ impl Report {
 
     /// A task was accepted.
     pub(crate) fn accepted(&mut self, accepted: &Accepted, payload: &[u8]) {
+        if accepted.duplicate {
+            self.counts.duplicates += 1;
+        }
         if self.mode.waits {
             return;
         }
@@ -129,6 +134,9 @@ impl Report {
             self.say("log", &format!("{name}{}", harmless(line)));
         } else if let Some(missed) = event.missed {
             self.say("note", &format!("{name}{missed} events came and went before they were read"));
+        } else if let Some(retrying) = &event.retrying {
+            let (failures, failure) = (retrying.failures, retrying.failure());
+            self.say("note", &format!("{name}attempt {failures} failed and another one follows: {failure}"));
         } else {
             let partial = event.partial.as_ref().map_or("null", |partial| partial.get());
             let line = format!("{name}{}", json_shown(partial, self.is_terminal));
@@ -234,6 +242,9 @@ impl Report {
     /// The sum, and what became of it all.
     pub(crate) fn finish(mut self, ended: Ended, left: &Left) -> Result<(), Failure> {
         self.progress.clear();
+        if self.counts.duplicates > 0 && !self.mode.json {
+            self.say("note", &counts::were_there(self.counts.duplicates));
+        }
         if !self.mode.is_one {
             let hidden = self.counts.failures().saturating_sub(FAILURES_SHOWN_MAX);
             if hidden > 0 && !self.mode.json {
@@ -272,6 +283,14 @@ impl Left<'_> {
     /// What to do about tasks that nobody waits for any more.
     fn in_words(&self) -> String {
         let under_way = match (&self.ids[..], self.under_way) {
+            ([id], 1) if self.nats.is_some() => {
+                let (id, flags) = (id.shown(), self.nats.unwrap_or_default());
+                format!("task {id} goes on: \"millpond nats get {id} --wait{flags}\"")
+            }
+            (_, several) if self.nats.is_some() => {
+                let (tasks, flags) = (counts::tasks(several as u64), self.nats.unwrap_or_default());
+                format!("{tasks} may go on: \"millpond nats status{flags}\"")
+            }
             ([id], 1) => {
                 let id = id.shown();
                 format!("task {id} goes on: \"millpond get {id} --wait\", or \"millpond cancel {id}\"")
@@ -302,7 +321,9 @@ mod tests {
     #[test]
     fn what_is_left_is_told_with_what_to_do() {
         let id = Id::of(&TaskId::Number(7));
-        let left = |ids: &[_], under_way, refused| Left { ids: ids.to_vec(), under_way, refused }.in_words();
+        let left = |ids: &[_], under_way, refused| {
+            Left { ids: ids.to_vec(), under_way, refused, nats: None }.in_words()
+        };
         assert_eq!(left(&[&id], 1, 0), "task 7 goes on: \"millpond get 7 --wait\", or \"millpond cancel 7\"");
         assert_eq!(left(&[], 2, 0), "2 tasks go on: \"millpond ls\" shows them");
         assert_eq!(left(&[], 0, 1), "the queue is still full, and 1 task was not taken");

@@ -9,9 +9,11 @@
 mod countdown;
 mod isolation;
 mod log_lines;
+mod notify;
 mod signals;
 
 use crate::failure::Failure;
+use crate::nats::QueueFlags;
 use crate::output;
 use crate::paint::Paint;
 use crate::setting_flags::SettingFlags;
@@ -21,11 +23,13 @@ use countdown::Countdown;
 use log_lines::LogLines;
 use millpond_http::HttpDoor;
 use millpond_local::{ControlDoor, ControlSettings, MailboxDoor, MailboxDoorSettings, SOCKET_NAME};
+use millpond_nats::{Closed, NatsDoor};
 use millpond_otel::Exporter;
 use millpond_shm::isolate::Zygote;
 use millpond_shm::{MEMORY_SOCKET_NAME, MemoryDoor};
 use millpond_tasks::config::Settings;
 use millpond_tasks::{DrainReport, Log, RuntimeDir, Service};
+use notify::Manager;
 use serde_json::json;
 use signals::Signals;
 use std::fmt::Write as _;
@@ -56,6 +60,9 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
 
+    #[command(flatten)]
+    queue: QueueFlags,
+
     /// Write the log as JSON: one object a line
     #[arg(long)]
     json: bool,
@@ -73,7 +80,10 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     let log = lines.log();
     let daemon = Daemon::start(&settings, &log, zygote)?;
     daemon.say_hello(arguments.json)?;
+    let manager = Manager::from_environment(&log);
+    manager.ready(settings.pool.workers);
     signals.wait();
+    manager.stopping(settings.drain_timeout);
     daemon.end(settings.drain_timeout, &signals, &log)
 }
 
@@ -85,6 +95,7 @@ fn settings(arguments: &ServeArguments) -> Result<Settings, Failure> {
             .map_err(|error| Failure::Usage(format!("--journal {}: {error}", directory.display())))?;
         flags.given.push(("--journal-dir".to_owned(), path.display().to_string()));
     }
+    flags.given.extend(arguments.queue.as_settings());
     let configuration = config_file::load(arguments.config.as_deref(), &flags)?;
     for finding in configuration.loaded.findings() {
         let text = check::told(finding, &configuration, Paint::for_errors());
@@ -102,6 +113,7 @@ struct Daemon {
     mailbox: Option<MailboxDoor>,
     memory: Option<MemoryDoor>,
     web: Option<HttpDoor>,
+    nats: Option<NatsDoor>,
     traces: Option<Exporter>,
     directory: PathBuf,
     /// In how many processes functions run, if not on threads of this one.
@@ -147,7 +159,9 @@ impl Daemon {
         let web =
             settings.web.enabled.then(|| HttpDoor::open(settings.web.clone(), service.handle(), log.clone()));
         let web = web.transpose().map_err(|error| failed("HTTP", &error))?;
-        Ok(Self { service, control, mailbox, memory, web, traces, directory, processes })
+        let nats = settings.nats.clone().map(|nats| NatsDoor::open(nats, service.handle(), log.clone()));
+        let nats = nats.transpose().map_err(|error| failed("NATS", &error))?;
+        Ok(Self { service, control, mailbox, memory, web, nats, traces, directory, processes })
     }
 
     /// Says where it listens, and what to try.
@@ -172,6 +186,9 @@ impl Daemon {
                 "isolated_processes": self.processes,
                 "journal": handle.journal_health(),
                 "web": web,
+                "nats": self.nats.as_ref().map(|door| json!({
+                    "server": door.server(), "queue": door.queue(), "daemon": door.daemon(),
+                })),
                 "handlers": handle.handlers(),
             }));
         }
@@ -191,6 +208,9 @@ impl Daemon {
         }
         if let Some(url) = &web {
             let _ = writeln!(text, "  HTTP, dashboard {url}/");
+        }
+        if let Some(door) = &self.nats {
+            let _ = writeln!(text, "  NATS            {}, queue {}", door.server(), door.queue());
         }
         if let Some(journal) = handle.journal_health() {
             let _ = writeln!(
@@ -225,7 +245,11 @@ impl Daemon {
 
     /// Drains with a countdown, then ends everything.
     fn end(self, within: Duration, signals: &Signals, log: &Log) -> Result<(), Failure> {
-        let Self { service, control, mailbox, memory, web, traces, .. } = self;
+        let Self { service, control, mailbox, memory, web, nats, traces, .. } = self;
+        // What others can do as well is theirs from now on.
+        if let Some(door) = &nats {
+            door.drain();
+        }
         // What programs have put into their memory was accepted: it is handed in while the service still takes it.
         if let Some(door) = &memory {
             door.drain(CLOSE_TIME.min(within));
@@ -236,26 +260,26 @@ impl Daemon {
         if let Some(door) = &mailbox {
             door.stop_reading();
         }
-        let until = Instant::now() + within;
-        let mut countdown = Countdown::new(log);
-        let mut ended = 0;
-        loop {
-            let step = until.saturating_duration_since(Instant::now()).min(Duration::from_millis(200));
-            let report = service.drain(step);
-            ended += report.ended;
-            let left = until.saturating_duration_since(Instant::now());
-            if report.left == 0 || left.is_zero() || signals.count() > 1 {
-                break;
-            }
-            countdown.show(report.left, left);
-        }
-        countdown.clear();
+        let ended = drain(&service, within, signals, log);
         // Nobody may ask for a task that is being forgotten; whoever waits for one still hears of its end.
         if let Some(door) = &web {
             door.stop_accepting(CLOSE_TIME);
         }
+        // What has not ended by now goes to other daemons, and is not cancelled.
+        let given_before = nats.as_ref().map_or(0, |door| door.stats().nacked);
+        if let Some(door) = &nats {
+            door.give_back();
+        }
         let is_durable = service.handle().is_durable();
         let DrainReport { left, .. } = service.stop(CLOSE_TIME);
+        let Closed { given_back, unsent } = nats.map(|door| door.close(CLOSE_TIME)).unwrap_or_default();
+        if unsent > 0 {
+            log.warn(&format!(
+                "nats: the server has not heard of {unsent} tasks; they come again after their lease"
+            ));
+        }
+        let given_back =
+            usize::try_from(given_back.saturating_sub(given_before)).unwrap_or(usize::MAX).min(left);
         let cut = web.map_or(0, |door| door.close(CLOSE_TIME).cut);
         if cut > 0 {
             log.warn(&format!("http: {cut} connections were cut"));
@@ -273,15 +297,32 @@ impl Daemon {
         if let Some(traces) = traces {
             traces.stop(CLOSE_TIME);
         }
-        log.info(&match left {
-            0 => format!("stopped; {ended} tasks ended while draining, none is lost"),
-            _ if is_durable => {
-                format!(
-                    "stopped; {ended} tasks ended while draining, {left} are kept and go on after the restart"
-                )
-            }
-            _ => format!("stopped; {ended} tasks ended while draining, {left} were cancelled"),
-        });
+        let others = match left - given_back {
+            0 if given_back > 0 => format!(", {given_back} went back to their queue"),
+            0 => ", none is lost".to_owned(),
+            left if is_durable => format!("; kept for after the restart: {left}"),
+            left => format!(", {left} were cancelled"),
+        };
+        log.info(&format!("stopped; {ended} tasks ended while draining{others}"));
         if left > 0 && signals.count() > 1 { Err(Failure::Interrupted) } else { Ok(()) }
     }
+}
+
+/// Lets tasks end, with a countdown; says how many did.
+fn drain(service: &Service, within: Duration, signals: &Signals, log: &Log) -> u64 {
+    let until = Instant::now() + within;
+    let mut countdown = Countdown::new(log);
+    let mut ended = 0;
+    loop {
+        let step = until.saturating_duration_since(Instant::now()).min(Duration::from_millis(200));
+        let report = service.drain(step);
+        ended += report.ended;
+        let left = until.saturating_duration_since(Instant::now());
+        if report.left == report.postponed || left.is_zero() || signals.count() > 1 {
+            break;
+        }
+        countdown.show(report.left, left);
+    }
+    countdown.clear();
+    ended
 }

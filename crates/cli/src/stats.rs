@@ -49,6 +49,7 @@ struct Stats {
     backlog: u64,
     journal: Option<Journal>,
     dead_letters: Option<Dead>,
+    nats: Option<Nats>,
     pool: Pool,
     handlers: BTreeMap<String, Handler>,
     control: Control,
@@ -71,6 +72,21 @@ struct Journal {
 struct Dead {
     kept: u64,
     bytes: u64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Nats {
+    connected: bool,
+    url: String,
+    queue: String,
+    in_flight: u64,
+    slots: u64,
+    acked: u64,
+    redelivered: u64,
+    fenced: u64,
+    dead: u64,
+    unsent: u64,
 }
 
 #[derive(Debug, Default, Deserialize)]

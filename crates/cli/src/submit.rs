@@ -4,21 +4,25 @@
 //! task is then sent again, and nothing new before it. What a request is, the daemon judges: a line that is
 //! none costs that line alone.
 //!
-//! Not here: where requests come from (`source.rs`), what is printed (`report.rs`).
+//! Not here: where requests come from (`source.rs`), which way they go (`way.rs`), what is printed (`report.rs`).
 
 mod source;
+mod way;
 mod window;
 
 use crate::answer::{self, Accepted, Event, Outcome, Refusal};
-use crate::daemon::{Answer, Daemon, DaemonArguments, STEP, Waited, unexpected};
+use crate::daemon::{Answer, DaemonArguments, STEP, Waited, unexpected};
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::report::{Ended, Mode, Report};
+use crate::nats::{self, QueueFlags};
+use crate::report::{Ended, Left, Mode, Report};
 use crate::units::parse_time;
 use clap::{Args, value_parser};
 use millpond_local::{Flags, Kind};
+use millpond_nats::{NatsClient, Wants};
 use source::{Request, Source, Taken};
 use std::time::{Duration, Instant};
+use way::Way;
 use window::Window;
 
 /// While tasks are under way and more lines may come at any moment, one is looked at so often for the other.
@@ -30,7 +34,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
   millpond submit '{\"handler\": \"echo\", \"args\": {\"hello\": \"world\"}}' --wait
   millpond submit tasks.ndjson --wait --json > results.ndjson     a request on each line
   seq 100 | sed 's/.*/{\"handler\": \"sleep\", \"args\": {\"ms\": &}}/' | millpond submit - --wait
-  id=$(millpond submit '{\"handler\": \"sleep\", \"args\": {\"ms\": 5000}}'); millpond get $id --wait")]
+  id=$(millpond submit '{\"handler\": \"sleep\", \"args\": {\"ms\": 5000}}'); millpond get $id --wait
+  millpond submit --nats nats://127.0.0.1:4222 --queue jobs tasks.ndjson    to whichever daemon works on that queue")]
 pub(crate) struct SubmitArguments {
     /// A request in JSON, a file with one on each line, or - for standard input
     #[arg(value_name = "JSON|FILE|-")]
@@ -62,28 +67,61 @@ pub(crate) struct SubmitArguments {
 
     #[command(flatten)]
     daemon: DaemonArguments,
+
+    #[command(flatten)]
+    queue: QueueFlags,
 }
 
 pub(crate) fn run(arguments: &SubmitArguments) -> Result<(), Failure> {
-    let mut daemon = arguments.daemon.connect()?;
+    if arguments.queue.url.is_some() || arguments.queue.queue.is_some() {
+        return run_nats(arguments);
+    }
+    let daemon = arguments.daemon.connect()?;
     let source = Source::open(&arguments.input, daemon.hello().frame_bytes_max)?;
+    let in_flight_max = daemon.hello().in_flight_max;
+    let flags = flags(arguments, mode(arguments, &source));
+    go(arguments, source, in_flight_max, Way::Daemon(Box::new(daemon), flags), None)
+}
+
+/// The same over a NATS server.
+fn run_nats(arguments: &SubmitArguments) -> Result<(), Failure> {
+    let (settings, limits) = arguments.queue.settings(arguments.daemon.config.as_deref())?;
+    let client = NatsClient::connect(&settings).map_err(|error| nats::failure(&error))?;
+    let source = Source::open(&arguments.input, limits.request_bytes_max)?;
+    let wants = match (arguments.stream, arguments.wait) {
+        (true, _) => Wants::Streams,
+        (false, true) => Wants::Results,
+        (false, false) => Wants::Acceptance,
+    };
+    let tasks = client.submission(limits, wants, source.is_one());
+    go(arguments, source, u64::MAX, Way::Nats(Box::new(tasks)), Some(&arguments.queue.typed()))
+}
+
+fn mode(arguments: &SubmitArguments, source: &Source) -> Mode {
+    Mode { waits: arguments.wait || arguments.stream, json: arguments.json, is_one: source.is_one() }
+}
+
+/// Sends everything that way, and tells what becomes of it.
+fn go(
+    arguments: &SubmitArguments,
+    source: Source,
+    in_flight_max: u64,
+    mut way: Way,
+    nats: Option<&str>,
+) -> Result<(), Failure> {
     interrupt::listen()?;
-    let waits = arguments.wait || arguments.stream;
-    let mode = Mode { waits, json: arguments.json, is_one: source.is_one() };
-    let in_flight =
-        usize::try_from(arguments.in_flight.min(daemon.hello().in_flight_max)).unwrap_or(usize::MAX);
+    let in_flight = usize::try_from(arguments.in_flight.min(in_flight_max)).unwrap_or(usize::MAX);
     let mut submission = Submission {
-        report: Report::new(mode, source.bytes()),
+        report: Report::new(mode(arguments, &source), source.bytes()),
         source,
         window: Window::new(in_flight),
-        flags: flags(arguments, mode),
         may_retry: !arguments.no_retry,
         until: arguments.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
     };
-    let ended = submission.go(&mut daemon);
+    let ended = submission.go(&mut way);
     // What has come is shown, whatever else happened.
     submission.report.flush()?;
-    submission.report.finish(ended?, &submission.window.left())
+    submission.report.finish(ended?, &Left { nats, ..submission.window.left() })
 }
 
 /// What the daemon is asked to answer.
@@ -103,23 +141,22 @@ struct Submission {
     source: Source,
     window: Window,
     report: Report,
-    flags: Flags,
     may_retry: bool,
     until: Option<Instant>,
 }
 
 impl Submission {
-    fn go(&mut self, daemon: &mut Daemon) -> Result<Ended, Failure> {
+    fn go(&mut self, way: &mut Way) -> Result<Ended, Failure> {
         loop {
-            self.send_what_may_go(daemon)?;
+            self.send_what_may_go(way)?;
             if self.window.is_empty() && self.source.is_over() {
                 return Ok(Ended::Done);
             }
             self.report.flush()?;
             if self.window.is_empty() {
                 self.source.wait(STEP)?;
-            } else if let Waited::Answer(answer) = daemon.wait(Some(self.look_up_at()))? {
-                self.take_all(daemon, answer)?;
+            } else if let Waited::Answer(answer) = way.wait(self.look_up_at())? {
+                self.take_all(way, answer)?;
             }
             if interrupt::is_pressed() {
                 return Ok(Ended::Interrupted);
@@ -138,16 +175,16 @@ impl Submission {
         [self.window.again_at(), self.until].into_iter().flatten().fold(step, Instant::min)
     }
 
-    fn send_what_may_go(&mut self, daemon: &mut Daemon) -> Result<(), Failure> {
+    fn send_what_may_go(&mut self, way: &mut Way) -> Result<(), Failure> {
         while let Some(tag) = self.window.take_due(Instant::now()) {
-            daemon.send(Kind::Submit, self.flags, tag, self.window.text(tag))?;
+            way.send(tag, self.window.text(tag))?;
         }
         while self.window.has_room() {
             match self.source.take()? {
                 Taken::Request(Request { line, text }) => {
                     self.report.sent(text.len());
                     let tag = self.window.add(line, text);
-                    daemon.send(Kind::Submit, self.flags, tag, self.window.text(tag))?;
+                    way.send(tag, self.window.text(tag))?;
                 }
                 Taken::Wrong { line, message } => {
                     self.report.wrong_line(line, &message);
@@ -160,11 +197,11 @@ impl Submission {
     }
 
     /// Takes an answer, and those that came with it.
-    fn take_all(&mut self, daemon: &mut Daemon, first: Answer) -> Result<(), Failure> {
+    fn take_all(&mut self, way: &mut Way, first: Answer) -> Result<(), Failure> {
         let mut next = Some(first);
         while let Some(answer) = next {
             self.take(&answer)?;
-            next = daemon.buffered();
+            next = way.buffered();
         }
         Ok(())
     }

@@ -16,12 +16,14 @@ pub(super) struct Counts {
     pub(super) done: u64,
     /// Refused because the daemon takes nothing. They are among the failed too.
     pub(super) refused: u64,
+    /// Accepted, but the queue had them already.
+    pub(super) duplicates: u64,
     failed: BTreeMap<String, u64>,
 }
 
 impl Counts {
     pub(super) fn new() -> Self {
-        Self { begun: Instant::now(), sent: 0, done: 0, refused: 0, failed: BTreeMap::new() }
+        Self { begun: Instant::now(), sent: 0, done: 0, refused: 0, duplicates: 0, failed: BTreeMap::new() }
     }
 
     pub(super) fn failed(&mut self, error: &str) {
@@ -54,6 +56,14 @@ impl Counts {
             let _ = write!(sum, ", {} failed: {}", grouped(self.failures()), kinds.join(", "));
         }
         sum
+    }
+}
+
+/// What is said of tasks that were sent twice.
+pub(super) fn were_there(count: u64) -> String {
+    match count {
+        1 => "the queue had this task already".to_owned(),
+        several => format!("the queue had {} of them already", grouped(several)),
     }
 }
 

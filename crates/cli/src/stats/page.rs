@@ -2,7 +2,7 @@
 //!
 //! Whatever there is none of is left out, so that a quiet daemon has a short page.
 
-use super::{Control, Handler, Journal, Program, Results, Stats, Worker};
+use super::{Control, Handler, Journal, Nats, Program, Results, Stats, Worker};
 use crate::columns::{Cell, Heading, list, table};
 use crate::output::harmless;
 use crate::paint::{Paint, Tone};
@@ -90,7 +90,30 @@ fn summary(stats: &Stats) -> Vec<Vec<Cell>> {
     if let Some(dead) = stats.dead_letters.as_ref().filter(|dead| dead.kept > 0) {
         rows.push(row("dead letters", format!("{} kept, {}", grouped(dead.kept), bytes(dead.bytes))));
     }
+    if let Some(nats) = &stats.nats {
+        rows.push(row("nats", nats_text(nats)));
+    }
     rows
+}
+
+fn nats_text(nats: &Nats) -> String {
+    let state = if nats.connected { "" } else { "not connected; " };
+    let counted = [
+        (nats.redelivered, "redelivered"),
+        (nats.fenced, "too late"),
+        (nats.dead, "dead letters"),
+        (nats.unsent, "to be told"),
+    ];
+    let counted = counted.into_iter().filter(|(count, _)| *count > 0);
+    let others: String = counted.map(|(count, what)| format!(", {} {what}", grouped(count))).collect();
+    format!(
+        "{state}queue {} of {}: {} of {} held, {} acknowledged{others}",
+        harmless(&nats.queue),
+        harmless(&nats.url),
+        grouped(nats.in_flight),
+        grouped(nats.slots),
+        grouped(nats.acked)
+    )
 }
 
 fn journal_text(journal: &Journal) -> String {

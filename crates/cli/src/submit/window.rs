@@ -90,7 +90,7 @@ impl Window {
     /// What is left of it all.
     pub(super) fn left(&self) -> Left<'_> {
         let ids = self.pending.values().filter_map(|pending| pending.id.as_ref()).collect();
-        Left { ids, under_way: self.pending.len() - self.again.len(), refused: self.again.len() }
+        Left { ids, under_way: self.pending.len() - self.again.len(), refused: self.again.len(), nats: None }
     }
 }
 

@@ -5,13 +5,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod cluster;
 mod configuration;
 mod daemon;
+mod dead;
+mod disk_full;
 mod durable;
 mod isolation;
+mod journal;
 mod load;
 mod memory;
+mod nats;
 mod program;
+mod schedule;
 mod sim;
 mod submit;
 mod tasks;
