@@ -1,33 +1,46 @@
-//! `cargo xtask dist`: program, library, headers, manual pages and completions, as one would install them.
+//! `cargo xtask dist`: program, library, headers, pages and the service, as one would install them, and packed.
 //!
 //! ```text
 //!   bin/millpond
 //!   lib/libmillpond.so.0.1.0, .so.0, .so, .a      lib/pkgconfig/millpond.pc      lib/cmake/millpond/
+//!   lib/systemd/system/millpond.service      lib/sysusers.d/millpond.conf      share/millpond/millpond.toml
 //!   include/millpond/*.h      share/man/man1      share/completions      share/doc/millpond
 //! ```
 //!
 //! The folder can be moved: pkg-config and CMake find the rest from where their own files are. With
-//! `--prefix` it is laid out where the system looks, such as /usr/local; without, in the target folder and as
-//! an archive beside it.
+//! `--prefix` it is laid out where the system looks, such as /usr/local; without, in the target folder, and packed
+//! beside it.
 //!
-//! Not here: whether a program can be built against it (`dist/trial.rs`), packages of distributions.
+//! Not here: whether a program can be built against it (`dist/trial.rs`), the archive (`dist/packages.rs`) and the
+//! package (`dist/debian.rs`), and whether those are what they should be (`dist/inspect.rs`).
 
+mod debian;
+mod finders;
+mod inspect;
+mod licences;
+mod packages;
+mod place;
 mod trial;
 
 pub(crate) use trial::try_out;
 
 use crate::process;
 use clap::Args;
-use std::fs;
+use place::must;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The unit as Debian has it.
+const UNIT: &str = "packaging/systemd/millpond.service";
+/// What the unit calls the program.
+const PROGRAM_OF_UNIT: &str = "/usr/bin/millpond";
+
 #[derive(Args)]
 pub(crate) struct DistArguments {
-    /// Lay it out here, for example /usr/local, and make no archive
+    /// Lay it out here, for example /usr/local, and pack nothing
     #[arg(long, value_name = "DIR")]
     prefix: Option<PathBuf>,
-    /// Then build the C example against it, with pkg-config and with CMake, and run it
+    /// Then try it: the C example built against it, and what was packed
     #[arg(long)]
     check: bool,
 }
@@ -50,58 +63,118 @@ struct Version {
 }
 
 pub(crate) fn run(root: &Path, arguments: &DistArguments) -> Result<bool, String> {
-    let place = arguments.prefix.clone().unwrap_or_else(|| folder(root));
-    lay_out(root, &place, arguments.prefix.is_none(), Build::Release)?;
-    println!("laid out in {}", place.display());
-    if arguments.prefix.is_none() {
-        println!("packed into {}", pack(root, &place)?.display());
+    if let Some(prefix) = &arguments.prefix {
+        lay_out(root, prefix, prefix, Build::Release)?;
+        println!("laid out in {}", prefix.display());
+        return if arguments.check { try_out(root, prefix) } else { Ok(true) };
     }
-    if arguments.check { try_out(root, &place) } else { Ok(true) }
+    if arguments.check {
+        return make_and_check(root, Build::Release);
+    }
+    let place = folder(root);
+    make(root, &place, &packages_folder(root), Build::Release)?;
+    println!("laid out in {}", place.display());
+    println!("packed into {}", packages_folder(root).display());
+    Ok(true)
+}
+
+/// Lays everything out, packs it, and tries all of it.
+pub(crate) fn make_and_check(root: &Path, how: Build) -> Result<bool, String> {
+    let place = folder(root);
+    let packages = make(root, &place, &packages_folder(root), how)?;
+    // All are tried, so that one run tells all there is to mend.
+    let tried = try_out(root, &place)?;
+    let inspected = inspect::look_at(root, &packages, &version(root)?.full)?;
+    let repeated = inspect::comes_out_the_same(root, &packages, how)?;
+    Ok(tried && inspected && repeated)
 }
 
 /// Where it is laid out if nobody says.
-pub(crate) fn folder(root: &Path) -> PathBuf {
+fn folder(root: &Path) -> PathBuf {
     process::target_folder(root).join("dist")
 }
 
-/// Builds everything and puts it into its place. What lay there before goes only if the place is ours.
-pub(crate) fn lay_out(root: &Path, place: &Path, is_ours: bool, how: Build) -> Result<(), String> {
+/// Where the archive and the package are.
+fn packages_folder(root: &Path) -> PathBuf {
+    process::target_folder(root).join("packages")
+}
+
+/// Lays everything out in a folder of ours, and packs it into another.
+fn make(root: &Path, place: &Path, packages: &Path, how: Build) -> Result<packages::Packages, String> {
+    place::clear(place)?;
+    lay_out(root, place, Path::new("/usr/local"), how)?;
+    packages::pack(root, place, packages, &version(root)?, how)
+}
+
+/// Builds everything and puts it into its place. The service will look for it below `prefix`.
+fn lay_out(root: &Path, place: &Path, prefix: &Path, how: Build) -> Result<(), String> {
     let version = version(root)?;
     let built = build(root, &version, how)?;
-    if is_ours && place.exists() {
-        fs::remove_dir_all(place)
-            .map_err(|error| format!("{}: cannot be cleared: {error}", place.display()))?;
+    put_binaries(&built, place, &version)?;
+    for header in ["threadpool.h", "symbol_table.h", "connection_queue.h"] {
+        let from = root.join("crates/ffi/include").join(header);
+        place::copy(&from, &place.join("include/millpond").join(header))?;
     }
-    copy(&built.join("millpond"), &place.join("bin/millpond"))?;
+    let lib = place.join("lib");
+    place::write(&lib.join("pkgconfig/millpond.pc"), &finders::pkg_config(&version))?;
+    let cmake = lib.join("cmake/millpond");
+    place::write(&cmake.join("millpond-config.cmake"), &finders::cmake(&version))?;
+    place::write(&cmake.join("millpond-config-version.cmake"), &finders::cmake_version(&version))?;
+    put_service(root, place, prefix)?;
+    put_documents(root, place)?;
+    from_the_program(place)
+}
+
+/// The program and the library, without what only a debugger reads.
+fn put_binaries(built: &Path, place: &Path, version: &Version) -> Result<(), String> {
+    let (program, lib) = (place.join("bin/millpond"), place.join("lib"));
     let names = [
         format!("libmillpond.so.{}", version.full),
         format!("libmillpond.so.{}", version.major),
         "libmillpond.so".to_owned(),
     ];
-    let lib = place.join("lib");
-    copy(&built.join("libmillpond.so"), &lib.join(&names[0]))?;
-    copy(&built.join("libmillpond.a"), &lib.join("libmillpond.a"))?;
-    for file in [place.join("bin/millpond"), lib.join(&names[0]), lib.join("libmillpond.a")] {
-        must(Command::new("strip").arg("--strip-debug").arg(&file))?;
+    let (shared, archive) = (lib.join(&names[0]), lib.join("libmillpond.a"));
+    place::copy_program(&built.join("millpond"), &program)?;
+    place::copy(&built.join("libmillpond.so"), &shared)?;
+    place::copy(&built.join("libmillpond.a"), &archive)?;
+    for (file, how_much) in
+        [(&program, "--strip-all"), (&shared, "--strip-unneeded"), (&archive, "--strip-debug")]
+    {
+        must(Command::new("strip").args(["--enable-deterministic-archives", how_much]).arg(file))?;
     }
-    for (target, link) in [(&names[0], &names[1]), (&names[1], &names[2])] {
-        let link = lib.join(link);
-        if link.symlink_metadata().is_ok() {
-            fs::remove_file(&link).map_err(|error| cannot(&link, &error))?;
+    place::link(&names[0], &lib.join(&names[1]))?;
+    place::link(&names[1], &lib.join(&names[2]))
+}
+
+/// What makes it a service: the unit, its user, and a configuration to begin with.
+fn put_service(root: &Path, place: &Path, prefix: &Path) -> Result<(), String> {
+    let unit = place::read(&root.join(UNIT))?;
+    let program = std::path::absolute(prefix.join("bin/millpond"))
+        .map_err(|error| format!("{}: {error}", prefix.display()))?;
+    place::write(&place.join("lib/systemd/system/millpond.service"), &unit_for(&unit, &program))?;
+    let user = root.join("packaging/systemd/millpond.sysusers");
+    place::copy(&user, &place.join("lib/sysusers.d/millpond.conf"))?;
+    // Not where the daemon reads it: what somebody has changed there stays.
+    place::copy(&root.join("packaging/millpond.toml"), &place.join("share/millpond/millpond.toml"))
+}
+
+/// The unit for a program in another place.
+fn unit_for(unit: &str, program: &Path) -> String {
+    unit.replace(PROGRAM_OF_UNIT, &program.display().to_string())
+}
+
+/// What people read.
+fn put_documents(root: &Path, place: &Path) -> Result<(), String> {
+    let documents = place.join("share/doc/millpond");
+    for text in ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"] {
+        place::copy(&root.join(text), &documents.join(text))?;
+    }
+    for name in place::names(&root.join("docs"))? {
+        if name.ends_with(".md") {
+            place::copy(&root.join("docs").join(&name), &documents.join(&name))?;
         }
-        std::os::unix::fs::symlink(target, &link).map_err(|error| cannot(&link, &error))?;
     }
-    for header in ["threadpool.h", "symbol_table.h", "connection_queue.h"] {
-        copy(&root.join("crates/ffi/include").join(header), &place.join("include/millpond").join(header))?;
-    }
-    for text in ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE", "docs/c.md"] {
-        let name = Path::new(text).file_name().unwrap_or_default();
-        copy(&root.join(text), &place.join("share/doc/millpond").join(name))?;
-    }
-    write(&lib.join("pkgconfig/millpond.pc"), &pkg_config(&version))?;
-    write(&lib.join("cmake/millpond/millpond-config.cmake"), &cmake(&version))?;
-    write(&lib.join("cmake/millpond/millpond-config-version.cmake"), &cmake_version(&version))?;
-    from_the_program(place)
+    place::write(&documents.join("third-party-licences"), &licences::of_everybody_else(root)?)
 }
 
 /// Builds the program and the library, and says where they are.
@@ -125,7 +198,7 @@ fn from_the_program(place: &Path) -> Result<(), String> {
     must(Command::new(&program).arg("man").arg(place.join("share/man/man1")))?;
     for (shell, file) in [("bash", "millpond.bash"), ("zsh", "_millpond"), ("fish", "millpond.fish")] {
         let script = process::output_of(Command::new(&program).args(["completions", shell]))?;
-        write(&place.join("share/completions").join(file), &script)?;
+        place::write(&place.join("share/completions").join(file), &script)?;
     }
     Ok(())
 }
@@ -143,114 +216,15 @@ fn version(root: &Path) -> Result<Version, String> {
     Ok(Version { full: full.to_owned(), major })
 }
 
-fn pkg_config(version: &Version) -> String {
-    format!(
-        "prefix=${{pcfiledir}}/../..\nlibdir=${{prefix}}/lib\nincludedir=${{prefix}}/include/millpond\n\n\
-         Name: millpond\nDescription: A worker pool you can link, run or join\nVersion: {}\n\
-         Cflags: -I${{includedir}}\nLibs: -L${{libdir}} -lmillpond\nLibs.private: -lpthread -lm -ldl\n",
-        version.full
-    )
-}
-
-fn cmake(version: &Version) -> String {
-    let Version { full, major } = version;
-    format!(
-        "# millpond::millpond is the shared library, millpond::static the other.\n\
-         get_filename_component(_millpond \"${{CMAKE_CURRENT_LIST_DIR}}/../../..\" ABSOLUTE)\n\n\
-         if(NOT TARGET millpond::millpond)\n  add_library(millpond::millpond SHARED IMPORTED)\n  \
-         set_target_properties(millpond::millpond PROPERTIES\n    \
-         IMPORTED_LOCATION \"${{_millpond}}/lib/libmillpond.so.{full}\"\n    \
-         IMPORTED_SONAME \"libmillpond.so.{major}\"\n    \
-         INTERFACE_INCLUDE_DIRECTORIES \"${{_millpond}}/include/millpond\")\nendif()\n\n\
-         if(NOT TARGET millpond::static)\n  add_library(millpond::static STATIC IMPORTED)\n  \
-         set_target_properties(millpond::static PROPERTIES\n    \
-         IMPORTED_LOCATION \"${{_millpond}}/lib/libmillpond.a\"\n    \
-         INTERFACE_INCLUDE_DIRECTORIES \"${{_millpond}}/include/millpond\"\n    \
-         INTERFACE_LINK_LIBRARIES \"pthread;m;dl\")\nendif()\n\nunset(_millpond)\n"
-    )
-}
-
-/// A later release with the same first number will do; while that is 0, one with the same second number.
-fn cmake_version(version: &Version) -> String {
-    let mut parts = version.full.split('.');
-    let (major, minor) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    let same = if major == "0" { format!("{major}.{minor}") } else { major.to_owned() };
-    format!(
-        "set(PACKAGE_VERSION \"{}\")\n\
-         if(PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION\n   OR NOT \"${{PACKAGE_FIND_VERSION}}.\" MATCHES \
-         \"^{}\\\\.\")\n  set(PACKAGE_VERSION_COMPATIBLE FALSE)\nelse()\n  set(PACKAGE_VERSION_COMPATIBLE TRUE)\n  \
-         if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)\n    set(PACKAGE_VERSION_EXACT TRUE)\n  \
-         endif()\nendif()\n",
-        version.full,
-        same.replace('.', "\\\\.")
-    )
-}
-
-/// An archive beside the folder. The same files give the same bytes.
-fn pack(root: &Path, place: &Path) -> Result<PathBuf, String> {
-    let version = version(root)?.full;
-    let name = format!("millpond-{version}-{}-{}", std::env::consts::ARCH, std::env::consts::OS);
-    let archive = process::target_folder(root).join(format!("{name}.tar.gz"));
-    let mut tar = Command::new("tar");
-    tar.args([
-        "--create",
-        "--gzip",
-        "--sort=name",
-        "--owner=0",
-        "--group=0",
-        "--numeric-owner",
-        "--mtime=@0",
-    ]);
-    tar.arg(format!("--transform=s,^\\.,{name},"))
-        .arg("--file")
-        .arg(&archive)
-        .arg("--directory")
-        .arg(place)
-        .arg(".");
-    must(&mut tar)?;
-    Ok(archive)
-}
-
-fn copy(from: &Path, to: &Path) -> Result<(), String> {
-    make_folder(to)?;
-    fs::copy(from, to).map(drop).map_err(|error| format!("{}: cannot be copied: {error}", from.display()))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    make_folder(path)?;
-    fs::write(path, text).map_err(|error| cannot(path, &error))
-}
-
-fn make_folder(around: &Path) -> Result<(), String> {
-    let folder = around.parent().unwrap_or(around);
-    fs::create_dir_all(folder).map_err(|error| cannot(folder, &error))
-}
-
-fn cannot(path: &Path, error: &std::io::Error) -> String {
-    format!("{}: cannot be written: {error}", path.display())
-}
-
-/// Runs a command that the rest needs.
-fn must(command: &mut Command) -> Result<(), String> {
-    if process::run_in_the_open(command)? {
-        Ok(())
-    } else {
-        Err(format!("{} failed", process::shown(command)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn files_for_pkg_config_and_cmake_name_no_folder_of_this_machine() {
-        let version = Version { full: "0.1.0".to_owned(), major: "0".to_owned() };
-        for text in [pkg_config(&version), cmake(&version), cmake_version(&version)] {
-            let root = crate::repository_root();
-            assert!(!text.contains(&root.display().to_string()), "{text}");
-            assert!(text.contains("0.1.0"), "{text}");
-        }
-        assert!(pkg_config(&version).starts_with("prefix=${pcfiledir}/../..\n"));
+    fn the_unit_names_the_program_where_it_was_laid_out() {
+        let unit = place::read(&crate::repository_root().join(UNIT)).unwrap();
+        let here = unit_for(&unit, Path::new("/opt/pond/bin/millpond"));
+        assert!(here.contains("\nExecStart=/opt/pond/bin/millpond serve --config /etc/"), "{here}");
+        assert!(!here.contains(PROGRAM_OF_UNIT));
     }
 }

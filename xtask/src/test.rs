@@ -56,7 +56,7 @@ enum Step {
     Torture,
     /// Build and run every example
     Examples,
-    /// cargo xtask dist, and the C example built against it
+    /// cargo xtask dist: the C example built against it, archive and package taken apart, the daemon tried
     Dist,
     /// The Lua binding in LuaJIT
     Lua,
@@ -132,7 +132,7 @@ fn run_step(root: &Path, step: Step, quick: bool) -> Result<Verdict, String> {
         Step::Spin => spin::run(root, &SpinArguments::for_test(quick)).map(Verdict::from),
         Step::Torture => cargo_steps::torture(root),
         Step::Examples => examples::run(root),
-        Step::Dist => dist_step(root),
+        Step::Dist => dist::make_and_check(root, dist::Build::Dev).map(Verdict::from),
         Step::Lua => bindings::lua(root),
         Step::Python => bindings::python(root),
         Step::Npm => npm::run(root),
@@ -141,13 +141,6 @@ fn run_step(root: &Path, step: Step, quick: bool) -> Result<Verdict, String> {
         Step::Scrape => scrape::run(root),
         Step::BenchSmoke => benches::run(root),
     }
-}
-
-/// What was laid out serves the C example.
-fn dist_step(root: &Path) -> Result<Verdict, String> {
-    let place = dist::folder(root);
-    dist::lay_out(root, &place, true, dist::Build::Dev)?;
-    dist::try_out(root, &place).map(Verdict::from)
 }
 
 impl Step {

@@ -84,6 +84,18 @@ const TOOLS: &[Tool] = &[
         packages: &["luajit"],
         remedy: "apt-get install luajit",
     },
+    Tool {
+        name: "nats-server",
+        probe: &["nats-server", "--version"],
+        packages: &["nats-server"],
+        remedy: "apt-get install nats-server",
+    },
+    Tool {
+        name: "iproute2",
+        probe: &["ip", "-Version"],
+        packages: &["iproute2"],
+        remedy: "apt-get install iproute2",
+    },
     Tool { name: "curl", probe: &["curl", "--version"], packages: &["curl"], remedy: "apt-get install curl" },
     Tool {
         name: "npm",
@@ -96,6 +108,24 @@ const TOOLS: &[Tool] = &[
         probe: &["chromium", "--version"],
         packages: &["chromium"],
         remedy: "apt-get install chromium",
+    },
+    Tool {
+        name: "dpkg-shlibdeps",
+        probe: &["dpkg-shlibdeps", "--version"],
+        packages: &["dpkg-dev"],
+        remedy: "apt-get install dpkg-dev",
+    },
+    Tool {
+        name: "lintian",
+        probe: &["lintian", "--version"],
+        packages: &["lintian"],
+        remedy: "apt-get install lintian",
+    },
+    Tool {
+        name: "systemd-analyze",
+        probe: &["systemd-analyze", "--version"],
+        packages: &["systemd"],
+        remedy: "apt-get install systemd",
     },
     Tool { name: "spin", probe: &["spin", "-V"], packages: &["spin"], remedy: "apt-get install spin" },
 ];
