@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 /// How exposed the service may be at most, by the tool's own measure: from 0, not at all, to 100.
 const EXPOSURE_MAX: u32 = 20;
 

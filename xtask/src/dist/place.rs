@@ -1,4 +1,4 @@
-//! How files get to where they lie: copied, written, linked, packed small, each with rights that depend on nobody's umask.
+//! How files get to where they lie: copied, written, linked, packed small, each with rights of its own.
 //!
 //! What is packed later must be the same wherever it was built, so rights are set here and not inherited. The time
 //! that packed files bear is also decided here: that of the commit, unless the environment says another
