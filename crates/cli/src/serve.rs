@@ -270,8 +270,7 @@ impl Daemon {
         if let Some(door) = &nats {
             door.give_back();
         }
-        let is_durable = service.handle().is_durable();
-        let DrainReport { left, .. } = service.stop(CLOSE_TIME);
+        let DrainReport { left, postponed, .. } = service.stop(CLOSE_TIME);
         let Closed { given_back, unsent } = nats.map(|door| door.close(CLOSE_TIME)).unwrap_or_default();
         if unsent > 0 {
             log.warn(&format!(
@@ -279,7 +278,7 @@ impl Daemon {
             ));
         }
         let given_back =
-            usize::try_from(given_back.saturating_sub(given_before)).unwrap_or(usize::MAX).min(left);
+            usize::try_from(given_back.saturating_sub(given_before)).unwrap_or(usize::MAX).min(left - postponed);
         let cut = web.map_or(0, |door| door.close(CLOSE_TIME).cut);
         if cut > 0 {
             log.warn(&format!("http: {cut} connections were cut"));
@@ -297,12 +296,19 @@ impl Daemon {
         if let Some(traces) = traces {
             traces.stop(CLOSE_TIME);
         }
-        let others = match left - given_back {
-            0 if given_back > 0 => format!(", {given_back} went back to their queue"),
-            0 => ", none is lost".to_owned(),
-            left if is_durable => format!("; kept for after the restart: {left}"),
-            left => format!(", {left} were cancelled"),
-        };
+        let mut others = String::new();
+        let cancelled = left - postponed - given_back;
+        for (count, what) in [
+            (given_back, "given back to the queue on NATS"),
+            (postponed, "kept for after the restart"),
+            (cancelled, "cancelled"),
+        ] {
+            if count > 0 {
+                // Writing to a `String` cannot fail.
+                let _ = write!(others, "; {what}: {count}");
+            }
+        }
+        let others = if left == 0 { ", none is lost" } else { &others };
         log.info(&format!("stopped; {ended} tasks ended while draining{others}"));
         if left > 0 && signals.count() > 1 { Err(Failure::Interrupted) } else { Ok(()) }
     }

@@ -205,8 +205,8 @@ pub struct DrainReport {
     pub ended: u64,
     /// How many had not ended when the time was over, or were cancelled by the stop.
     pub left: usize,
-    /// How many of those wait for their time while there is a journal, which keeps them: waiting for them gains
-    /// nothing.
+    /// How many of those go on after the restart, as the journal has them. Of a drain: those that wait for their time, so
+    /// that waiting for them gains nothing.
     pub postponed: usize,
 }
 
@@ -335,10 +335,13 @@ impl Service {
         shared.is_draining.store(true, SeqCst);
         shared.is_stopping.store(true, SeqCst);
         let before = shared.ended();
-        let mut left = 0;
-        for task in shared.list.all() {
-            left += usize::from(task.cancel(StopCause::ShuttingDown).is_ok());
-        }
+        let (mut left, mut postponed) = (0, 0);
+        let mut end = |task: &Arc<Task>| {
+            let is_left = task.cancel(StopCause::ShuttingDown).is_ok();
+            left += usize::from(is_left);
+            postponed += usize::from(is_left && task.is_durable);
+        };
+        shared.list.all().iter().for_each(&mut end);
         let until = Instant::now().checked_add(within);
         let time_left = || until.map_or(within, |until| until.saturating_duration_since(Instant::now()));
         thread::scope(|scope| {
@@ -356,11 +359,11 @@ impl Service {
         // Tasks and what they belong to hold each other; this lets go. One that came in at the last moment
         // is still to be ended.
         for task in shared.list.all() {
-            left += usize::from(task.cancel(StopCause::ShuttingDown).is_ok());
+            end(&task);
             shared.list.remove(&task);
         }
         shared.results.clear();
-        DrainReport { ended: (shared.ended() - before).saturating_sub(left as u64), left, postponed: 0 }
+        DrainReport { ended: (shared.ended() - before).saturating_sub(left as u64), left, postponed }
     }
 }
 
