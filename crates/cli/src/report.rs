@@ -122,6 +122,13 @@ impl Report {
         }
     }
 
+    /// Something that people should know.
+    pub(crate) fn note(&mut self, message: &str) {
+        if !self.mode.json {
+            self.say("note", message);
+        }
+    }
+
     /// A task said something.
     pub(crate) fn event(&mut self, id: Option<&Id>, event: &Event, payload: &[u8]) {
         if self.mode.json {

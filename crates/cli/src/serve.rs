@@ -277,8 +277,9 @@ impl Daemon {
                 "nats: the server has not heard of {unsent} tasks; they come again after their lease"
             ));
         }
-        let given_back =
-            usize::try_from(given_back.saturating_sub(given_before)).unwrap_or(usize::MAX).min(left - postponed);
+        let given_back = usize::try_from(given_back.saturating_sub(given_before))
+            .unwrap_or(usize::MAX)
+            .min(left - postponed);
         let cut = web.map_or(0, |door| door.close(CLOSE_TIME).cut);
         if cut > 0 {
             log.warn(&format!("http: {cut} connections were cut"));

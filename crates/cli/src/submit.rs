@@ -28,6 +28,9 @@ use window::Window;
 /// While tasks are under way and more lines may come at any moment, one is looked at so often for the other.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
+/// How long a queue is full before that is told.
+const FULL_TOLD_AFTER: Duration = Duration::from_secs(1);
+
 /// What `submit` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -117,6 +120,8 @@ fn go(
         window: Window::new(in_flight),
         may_retry: !arguments.no_retry,
         until: arguments.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+        full_since: None,
+        tells_full: nats.is_some(),
     };
     let ended = submission.go(&mut way);
     // What has come is shown, whatever else happened.
@@ -143,6 +148,9 @@ struct Submission {
     report: Report,
     may_retry: bool,
     until: Option<Instant>,
+    /// Since when the queue is full, until that is told; over NATS nobody else says why nothing happens.
+    full_since: Option<Instant>,
+    tells_full: bool,
 }
 
 impl Submission {
@@ -237,7 +245,14 @@ impl Submission {
 
     fn take_refusal(&mut self, tag: u64, refusal: &Refusal) {
         if refusal.is_full() && self.may_retry {
-            return self.window.send_again(tag, refusal.retry_after_ms, Instant::now());
+            let now = Instant::now();
+            let since = *self.full_since.get_or_insert(now);
+            if self.tells_full && now.duration_since(since) >= FULL_TOLD_AFTER {
+                self.tells_full = false;
+                self.report
+                    .note(&format!("{}; waiting for room, --no-retry gives up instead", refusal.in_words()));
+            }
+            return self.window.send_again(tag, refusal.retry_after_ms, now);
         }
         if refusal.is_draining() {
             // It will not take anything else either.

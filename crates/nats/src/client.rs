@@ -84,7 +84,7 @@ struct Connection {
 pub enum Cancelled {
     /// It will not run, or is told to stop.
     Yes,
-    /// It had ended before.
+    /// It had ended before, or an earlier one of its id had; in that case what came since is cancelled.
     HasEnded(Record),
 }
 
@@ -153,35 +153,31 @@ impl NatsClient {
         Ok(self.entry(id)?.and_then(|entry| Record::read(&entry.value)))
     }
 
-    /// Cancels a task, whether it waits, runs or has not even come.
+    /// Cancels a task, whether it waits, runs or has not even come. If the entry of its id is final, that may be of an
+    /// earlier task; one that came since is cancelled all the same.
     pub fn cancel(&self, id: &TaskId) -> Result<Cancelled, NatsError> {
         let (key, who) = (key_of(id), format!("client-{}", std::process::id()));
+        let client = &self.connection.client;
         for _ in 0..CANCEL_TRIES {
             let entry = self.entry(id)?;
             let (revision, present) =
                 entry.map_or((0, None), |entry| (entry.revision, Record::read(&entry.value)));
-            let origin = match present {
-                Some(present) if present.state.is_final() => return Ok(Cancelled::HasEnded(present)),
-                Some(present) => present.origin,
-                None => 0,
-            };
+            let origin = present.as_ref().map_or(0, |present| present.origin);
             let record = Record::cancelled(id, origin, &who, now_ms());
-            let results = self.queue.results();
-            let put =
-                put_entry(&self.connection.client, &results, &key, record.write().into(), Some(revision));
-            match self.block_on(put) {
-                Ok(_) => {
-                    let cancelled = self.queue.cancelled();
-                    let mark = record.write().into();
-                    let put = put_entry(&self.connection.client, &cancelled, &key, mark, None);
-                    return self
-                        .block_on(put)
-                        .map(|_| Cancelled::Yes)
-                        .map_err(|error| self.with_complaint(error));
+            if present.as_ref().is_none_or(|present| !present.state.is_final()) {
+                let results = self.queue.results();
+                match put_entry(client, &results, &key, record.write().into(), Some(revision)).await_on(self)
+                {
+                    Ok(_) => {}
+                    Err(NatsError::Conflict(_)) => continue,
+                    Err(error) => return Err(self.with_complaint(error)),
                 }
-                Err(NatsError::Conflict(_)) => {}
-                Err(error) => return Err(self.with_complaint(error)),
             }
+            let marked =
+                put_entry(client, &self.queue.cancelled(), &key, record.write().into(), None).await_on(self);
+            marked.map_err(|error| self.with_complaint(error))?;
+            let ended = present.filter(|present| present.state.is_final());
+            return Ok(ended.map_or(Cancelled::Yes, Cancelled::HasEnded));
         }
         Err(NatsError::Conflict(format!("task {id}: others write its result at the same time; try again")))
     }

@@ -15,6 +15,7 @@ use crate::connect::connect;
 use crate::error::NatsError;
 use crate::figures::count;
 use crate::holding::{Held, Step};
+use crate::layout;
 use crate::link::{Health, Link, Sent};
 use crate::presence;
 use crate::pulls::Pulls;
@@ -24,7 +25,7 @@ use async_nats::{Client, Event, Message, Subject, Subscriber};
 use bytes::Bytes;
 use futures_util::stream::ReadyChunks;
 use futures_util::{FutureExt, StreamExt};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
@@ -39,6 +40,8 @@ const HELD_BYTES_MAX: usize = 64 << 20;
 const TURN_MESSAGES: usize = 256;
 /// How long an answer may take before a question is asked again.
 const ANSWER_TIME: Duration = Duration::from_secs(4);
+/// How often it is looked whether everything is there, while questions are lost.
+const MEND_PAUSE: Duration = Duration::from_secs(5);
 /// How long after a failure a new connection is tried.
 const CONNECT_PAUSE: Duration = Duration::from_millis(500);
 
@@ -54,6 +57,14 @@ pub(crate) struct Engine {
     pub(crate) next_run: u64,
     pub(crate) pulls: Pulls,
     pub(crate) slots: Slots,
+    /// The same for those that the service has: quick ones, which it never sees, say nothing of it.
+    pub(crate) service_slots: Slots,
+    /// How many of those held the service has.
+    pub(crate) in_service: usize,
+    /// Those that wait for a slot in the service, by sequence, in their order.
+    pub(crate) queued: VecDeque<u64>,
+    /// Tasks turned out to be slow: until then no more are asked for than the service takes.
+    pub(crate) careful_until: Option<Instant>,
     /// How many of those held have or need a worker, and how many wait on `later`.
     pub(crate) busy: usize,
     pub(crate) later: usize,
@@ -63,10 +74,13 @@ pub(crate) struct Engine {
     pub(crate) turned_at: Instant,
     ends: Vec<Ended>,
     ticked_at: Instant,
+    measured_at: Instant,
     renewed_at: Instant,
     /// When signs of life were sent whose arrival is not yet known, by number.
     rounds: HashMap<u64, Instant>,
-    workers: usize,
+    pub(crate) workers: usize,
+    /// When it was last looked whether everything is still there.
+    mended_at: Instant,
     /// When a refusal was last told, and how many were not since.
     pub(crate) told_refusal: Option<(Instant, u64)>,
 }
@@ -129,15 +143,21 @@ impl Engine {
             next_run: 0,
             pulls: Pulls::new(now),
             slots: Slots::new(shared.settings.ahead, shared.settings.in_flight_max),
+            service_slots: Slots::new(shared.settings.ahead, shared.settings.in_flight_max),
+            in_service: 0,
+            queued: VecDeque::new(),
+            careful_until: None,
             busy: 0,
             later: 0,
             held_bytes: 0,
             turned_at: now,
             ends: Vec::new(),
             ticked_at: now,
+            measured_at: now,
             renewed_at: now,
             rounds: HashMap::new(),
             workers: 1,
+            mended_at: now,
             told_refusal: None,
             shared,
         }
@@ -223,6 +243,10 @@ impl Engine {
                 self.hear(message).await;
             }
             self.take_ends().await;
+            self.fill_service().await;
+            if self.slots.is_early(self.measured_at.elapsed(), self.workers) {
+                self.turn_slots(Instant::now());
+            }
             self.take_cancels().await;
             self.take_chunks().await;
             if self.ticked_at.elapsed() >= self.tick_interval() {
@@ -241,12 +265,22 @@ impl Engine {
             self.fetch().await;
             self.turned_at = Instant::now();
             shared.has_turned(self.pulls.healthy_at);
+            shared.figures.in_flight.store(self.held.len(), Relaxed);
         }
+    }
+
+    /// Measures how many tasks end.
+    fn turn_slots(&mut self, now: Instant) {
+        let took = now.saturating_duration_since(self.measured_at);
+        self.slots.turn(took);
+        self.service_slots.turn(took);
+        self.measured_at = now;
     }
 
     /// A daemon that has nothing to do sleeps.
     fn tick_interval(&self) -> Duration {
-        let is_idle = self.held.is_empty() && self.slots.now(self.workers) <= self.workers;
+        let is_idle =
+            self.held.is_empty() && self.slots.is_idle() && self.slots.now(self.workers) <= self.workers;
         if is_idle { IDLE_WINDOW } else { WINDOW }
     }
 
@@ -305,12 +339,14 @@ impl Engine {
         if shared.is_draining.load(Acquire) || shared.service.is_draining() || !self.link.is_up() {
             return;
         }
-        let slots = self.slots.now(self.workers);
+        let now = Instant::now();
+        let is_careful = self.careful_until.is_some_and(|until| now < until);
+        let slots = if is_careful { &self.service_slots } else { &self.slots }.now(self.workers);
         let free = slots.saturating_sub(self.busy);
         let room = free.min(shared.settings.in_flight_max.saturating_sub(self.held.len()));
         let bytes = HELD_BYTES_MAX.saturating_sub(self.held_bytes);
-        let room = if bytes == 0 { 0 } else { room };
-        let now = Instant::now();
+        // What waits here for a slot is enough.
+        let room = if bytes == 0 || !self.queued.is_empty() { 0 } else { room };
         let mut asked = self.pulls.ask(room, slots, self.workers, now);
         self.pulls.ask_later(self.later, now, &mut asked);
         for pull in asked {
@@ -334,13 +370,14 @@ impl Engine {
     /// What has to be seen to from time to time.
     async fn tick(&mut self) {
         let now = Instant::now();
-        self.slots.turn(now.saturating_duration_since(self.ticked_at));
+        self.turn_slots(now);
         self.ticked_at = now;
         self.workers = self.shared.service.pool_metrics().workers_wanted.max(1);
         let lost = self.pulls.forget_lost(now);
         if lost > 0 {
             self.shared.figures.lost_pulls.fetch_add(lost as u64, Relaxed);
             self.shared.log.debug(&format!("nats: {lost} questions were not answered and are asked again"));
+            self.mend(now);
         }
         let is_idle = |held: &Held| {
             let is_asked = held.asked.is_some_and(|(_, at)| now.saturating_duration_since(at) < ANSWER_TIME);
@@ -352,6 +389,7 @@ impl Engine {
         for sequence in idle {
             self.advance(sequence).await;
         }
+        self.give_back_queued(now).await;
         if now.saturating_duration_since(self.renewed_at) >= self.shared.settings.lease / 3 {
             self.renew(now).await;
         }
@@ -360,6 +398,23 @@ impl Engine {
         figures.in_flight.store(self.held.len(), Relaxed);
         let unsent = self.held.values().filter(|held| !held.is_busy()).count();
         figures.unsent.store(unsent, Relaxed);
+    }
+
+    /// Questions that nobody answers may go to a consumer that somebody has removed.
+    fn mend(&mut self, now: Instant) {
+        if !self.link.is_up() || now.saturating_duration_since(self.mended_at) < MEND_PAUSE {
+            return;
+        }
+        self.mended_at = now;
+        let (shared, client) = (Arc::clone(&self.shared), self.link.client.clone());
+        tokio::spawn(async move {
+            match layout::mend(&client, &shared.queue, &shared.settings).await {
+                Ok(made) => made
+                    .iter()
+                    .for_each(|made| shared.log.error(&format!("nats: {made} was gone; it is made anew"))),
+                Err(error) => shared.log.error(&format!("nats: tasks cannot be asked for: {error}")),
+            }
+        });
     }
 
     /// A sign of life for every task that is held. The server answers the last of them, and then has the others too.

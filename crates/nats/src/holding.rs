@@ -56,6 +56,10 @@ pub(crate) struct Held {
     pub(crate) is_counted: bool,
     /// Under which number the answer to the step comes, and when it was asked for.
     pub(crate) asked: Option<(u64, Instant)>,
+    /// Whether the service has it.
+    pub(crate) is_in_service: bool,
+    /// Since when it waits for a slot in the service, if it does.
+    pub(crate) queued_at: Option<Instant>,
     /// How often the server has refused its step.
     pub(crate) refusals: u32,
     /// When nothing could be done, it is not tried again before this.

@@ -91,6 +91,8 @@ impl Engine {
             step: Step::LookUp,
             is_counted: false,
             asked: None,
+            is_in_service: false,
+            queued_at: None,
             refusals: 0,
             not_before: None,
             sure_until,
@@ -230,7 +232,11 @@ impl Engine {
         if let Some(number) = shared.service.quick_number(&request).filter(|_| !held.heading.streams) {
             return self.run_here(sequence, number, &request).await;
         }
+        if self.in_service >= self.service_slots.now(self.workers) {
+            return self.queue_here(sequence);
+        }
         request.id = Some(shared.queue.local_id(&held.id));
+        held.queued_at = None;
         self.next_run += 1;
         held.run = self.next_run;
         let reader = held.heading.streams.then(|| Reader {
@@ -245,6 +251,8 @@ impl Engine {
         match shared.service.submit_request(request, how) {
             Ok(accepted) => {
                 held.step = Step::Running;
+                held.is_in_service = true;
+                self.in_service += 1;
                 held.watching = accepted.watching;
                 let (id, run, failures) = (held.id.clone(), held.run, held.failures + 1);
                 let told = Arc::clone(&shared);
@@ -364,6 +372,10 @@ impl Engine {
             return;
         }
         self.slots.has_ended();
+        if std::mem::take(&mut held.is_in_service) {
+            self.in_service -= 1;
+            self.service_slots.has_ended();
+        }
         let end = End {
             failure: ended.failure.as_ref(),
             failures: held.failures,

@@ -25,15 +25,37 @@ const SMALL_BYTES_MAX: u64 = 64 << 20;
 /// Makes what is missing, and compares the rest. Says what is not as the settings say but does no harm.
 pub async fn open(client: &Client, queue: &Queue, settings: &NatsSettings) -> Result<Vec<String>, NatsError> {
     let mut warnings = Vec::new();
+    make(client, queue, settings, &mut warnings).await?;
+    Ok(warnings)
+}
+
+/// As [`open`], for a queue that was there: says what was missing and was made anew.
+pub(crate) async fn mend(
+    client: &Client,
+    queue: &Queue,
+    settings: &NatsSettings,
+) -> Result<Vec<String>, NatsError> {
+    make(client, queue, settings, &mut Vec::new()).await
+}
+
+async fn make(
+    client: &Client,
+    queue: &Queue,
+    settings: &NatsSettings,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<String>, NatsError> {
+    let mut made = Vec::new();
     for plan in streams(queue, settings) {
-        let info = make_stream(client, &plan).await?;
-        plan.compare("stream", &info["config"], &mut warnings)?;
+        let (info, is_new) = make_stream(client, &plan).await?;
+        made.extend(is_new.then(|| format!("stream {}", plan.name)));
+        plan.compare("stream", &info["config"], warnings)?;
     }
     for plan in consumers(queue, settings) {
-        let info = make_consumer(client, &queue.stream(), &plan).await?;
-        plan.compare("consumer", &info["config"], &mut warnings)?;
+        let (info, is_new) = make_consumer(client, &queue.stream(), &plan).await?;
+        made.extend(is_new.then(|| format!("consumer {} of {}", plan.name, queue.stream())));
+        plan.compare("consumer", &info["config"], warnings)?;
     }
-    Ok(warnings)
+    Ok(made)
 }
 
 /// Whether the queue is there at all; for clients, which never make one.
@@ -208,15 +230,18 @@ fn consumers(queue: &Queue, settings: &NatsSettings) -> Vec<Plan> {
     Lane::ALL.into_iter().map(consumer).collect()
 }
 
-async fn make_stream(client: &Client, plan: &Plan) -> Result<Value, NatsError> {
+async fn make_stream(client: &Client, plan: &Plan) -> Result<(Value, bool), NatsError> {
     let name = &plan.name;
     match ask(client, &format!("STREAM.INFO.{name}"), &Value::Null).await {
-        Err(NatsError::Missing(_)) => ask(client, &format!("STREAM.CREATE.{name}"), &plan.config()).await,
-        answer => answer,
+        Err(NatsError::Missing(_)) => {
+            let made = ask(client, &format!("STREAM.CREATE.{name}"), &plan.config()).await?;
+            Ok((made, true))
+        }
+        answer => answer.map(|info| (info, false)),
     }
 }
 
-async fn make_consumer(client: &Client, stream: &str, plan: &Plan) -> Result<Value, NatsError> {
+async fn make_consumer(client: &Client, stream: &str, plan: &Plan) -> Result<(Value, bool), NatsError> {
     let name = &plan.name;
     match ask(client, &format!("CONSUMER.INFO.{stream}.{name}"), &Value::Null).await {
         Err(NatsError::Missing(_)) => {
@@ -225,9 +250,10 @@ async fn make_consumer(client: &Client, stream: &str, plan: &Plan) -> Result<Val
                 config.retain(|_, value| !is_same(&Value::Null, value));
             }
             let body = json!({"stream_name": stream, "config": config});
-            ask(client, &format!("CONSUMER.DURABLE.CREATE.{stream}.{name}"), &body).await
+            let made = ask(client, &format!("CONSUMER.DURABLE.CREATE.{stream}.{name}"), &body).await?;
+            Ok((made, true))
         }
-        answer => answer,
+        answer => answer.map(|info| (info, false)),
     }
 }
 

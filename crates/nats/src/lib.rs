@@ -4,9 +4,10 @@
 //! puts the result into a bucket, and acknowledges. A daemon that dies, hangs or is cut off loses the lease, another
 //! one runs the task again, and a compare-and-set on the result sees to it that the late one changes nothing.
 //!
-//! To follow one task: `pulls.rs` asks for messages, `intake.rs` decides what becomes of one, `holding.rs` has those
-//! that are here and renews their leases, `ending.rs` decides what follows from an end, `writing.rs` carries it out.
-//! `engine.rs` is the loop that calls them all, `door.rs` the thread it runs in, `watchdog.rs` sees that it turns.
+//! To follow one task: `pulls.rs` asks for messages, `intake.rs` decides what becomes of one, `queued.rs` has those
+//! that wait for a slot, `holding.rs` is one that is here, `ending.rs` decides what follows from an end, `writing.rs`
+//! carries it out. `engine.rs` is the loop that calls them all and renews the leases, `door.rs` the thread it runs
+//! in, `watchdog.rs` sees that it turns. `client.rs` is the other side: programs that submit, wait, cancel and look.
 //!
 //! Below: `names.rs` what things are called, `layout.rs` what must be on the server, `message.rs` what messages say,
 //! `record.rs` what results say and who may replace them, `api.rs` questions to the server, `connect.rs` the
@@ -32,6 +33,7 @@ mod message;
 mod names;
 mod presence;
 mod pulls;
+mod queued;
 mod record;
 mod shared;
 mod slots;

@@ -69,7 +69,7 @@ pub(crate) struct Pulls {
     lanes: [LaneState; 4],
     round: u32,
     next_token: u64,
-    /// When a question was last asked, or one is open and not overdue.
+    /// When the server was last heard of a question.
     pub(crate) healthy_at: Instant,
 }
 
@@ -143,7 +143,6 @@ impl Pulls {
         self.next_token += 1;
         let pull = Pull { token: self.next_token, lane, batch, wait };
         self.lanes[lane as usize].open.push_back(Open { pull, left: batch, asked_at: now });
-        self.healthy_at = now;
         pull
     }
 

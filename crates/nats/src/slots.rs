@@ -11,6 +11,8 @@ use std::time::Duration;
 
 /// How long a window is.
 pub(crate) const WINDOW: Duration = Duration::from_millis(50);
+/// How long it is at least.
+const WINDOW_MIN: Duration = Duration::from_millis(5);
 /// What is left of the rate after a window in which nothing ended.
 const KEPT: f64 = 0.8;
 
@@ -32,6 +34,17 @@ impl Slots {
     /// A task has ended.
     pub(crate) fn has_ended(&mut self) {
         self.ended += 1;
+    }
+
+    /// Whether a window that has taken so long says enough already: several times what may be held has ended. So a
+    /// daemon that wakes up to a full queue of tiny tasks needs some milliseconds and not some windows.
+    pub(crate) fn is_early(&self, took: Duration, workers: usize) -> bool {
+        took >= WINDOW_MIN && self.ended >= 4 * self.now(workers) as u64
+    }
+
+    /// Whether nothing has ended in the present window.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.ended == 0
     }
 
     /// A window is over, which took so long.
@@ -79,6 +92,18 @@ mod tests {
         (0..1_000_000).for_each(|_| slots.has_ended());
         slots.turn(WINDOW);
         assert_eq!(slots.now(4), 1024);
+    }
+
+    #[test]
+    fn a_full_queue_of_tiny_tasks_is_noticed_within_milliseconds() {
+        let mut slots = slots();
+        (0..7).for_each(|_| slots.has_ended());
+        assert!(!slots.is_early(Duration::from_millis(5), 2) && !slots.is_idle());
+        slots.has_ended();
+        assert!(slots.is_early(Duration::from_millis(5), 2) && !slots.is_early(Duration::from_millis(4), 2));
+        slots.turn(Duration::from_millis(5));
+        assert_eq!(slots.now(2), 82, "1600 a second");
+        assert!(slots.is_idle());
     }
 
     #[test]

@@ -94,7 +94,7 @@ pub(crate) fn step_after(
 /// A copy among the dead letters, and then `then`.
 fn bury(shared: &Shared, held: &Held, failure: &TaskFailure, then: Step) -> Step {
     let mut headers = held.heading.write();
-    headers.insert(MESSAGE_ID, format!("mill:{}", held.origin).as_str());
+    headers.insert(MESSAGE_ID, format!("mill:{}:{}", held.origin, held.key).as_str());
     headers.insert(crate::message::ORIGIN, held.origin.to_string().as_str());
     headers.insert(crate::message::SINCE, held.since_ms.to_string().as_str());
     let failures = held.failures + u32::from(held.run > 0);
@@ -258,6 +258,7 @@ impl Engine {
         let Some(held) = self.held.remove(&sequence) else { return };
         self.busy -= usize::from(held.is_counted);
         self.held_bytes -= held.payload.len();
+        self.in_service -= usize::from(held.is_in_service);
         if held.place.lane == Lane::Later {
             self.later = self.later.saturating_sub(1);
         }

@@ -39,7 +39,8 @@ pub(super) fn run(arguments: &CancelArguments) -> Result<(), Failure> {
             (Cancelled::HasEnded(record), is_json) => {
                 all_cancelled = false;
                 let (code, state) = (ErrorCode::AlreadyEnded, record.state.name());
-                let message = format!("it has ended and is {state}");
+                let message =
+                    format!("it has ended and is {state}; one of the same id that came since is cancelled");
                 match is_json {
                     true => output::print_json(&json!({
                         "task_id": id, "status": code.number(), "error": code.name(), "message": message,

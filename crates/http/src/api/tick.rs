@@ -167,7 +167,10 @@ fn warnings(stats: &Stats, connections: &Connections) -> Vec<String> {
         }
     }
     if let Some(nats) = stats.nats.as_ref().filter(|nats| !nats.connected) {
-        warnings.push(format!("the NATS server {} cannot be reached; tasks of queue {} wait", nats.url, nats.queue));
+        warnings.push(format!(
+            "the NATS server {} cannot be reached; tasks of queue {} wait",
+            nats.url, nats.queue
+        ));
     }
     if stats.is_draining {
         warnings.push("the daemon is shutting down and takes no more tasks".to_owned());

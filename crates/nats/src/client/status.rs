@@ -80,7 +80,14 @@ impl NatsClient {
         let info = look(client, &self.queue).await_on(self)?;
         let mut lanes = Vec::with_capacity(Lane::ALL.len());
         for lane in Lane::ALL {
-            let stands = consumer_info(client, &self.queue.stream(), lane.name()).await_on(self)?;
+            let stands = consumer_info(client, &self.queue.stream(), lane.name()).await_on(self);
+            let stands = stands.map_err(|error| match error {
+                NatsError::Missing(_) => NatsError::Missing(format!(
+                    "lane {lane} of queue {} has no consumer: start a daemon of the queue, which makes it",
+                    self.queue.name()
+                )),
+                other => other,
+            })?;
             let number = |field: &str| stands[field].as_u64().unwrap_or_default();
             lanes.push(LaneStatus {
                 lane: lane.name(),

@@ -10,23 +10,26 @@
 //! A watch may be made anew after a lost connection, so whoever has waited long is looked up besides. An entry
 //! counts only if it is of the same origin: an older task of the same id may have left one.
 //!
-//! Not here: what is sent (`parcel.rs`), how many are under way at once (the caller's window).
+//! Not here: which entry is about which task (`hearing.rs`), what is sent (`parcel.rs`), how many are under way at once (the caller's window).
+
+mod hearing;
 
 use super::parcel::{Parcel, Wish, pack};
 use super::{NatsClient, now_ms};
+use crate::api::{get_entry, stream_info};
 use crate::error::NatsError;
-use crate::names::key_of;
-use crate::record::{Record, RecordState};
+use crate::message::given_id;
+use crate::names::{bucket_stream, key_of};
+use crate::record::Record;
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
-use async_nats::jetstream::kv::{self, Operation};
+use async_nats::jetstream::kv;
 use async_nats::jetstream::publish::PublishAck;
 use async_nats::{Message, Subscriber};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{AbortHandle, BoxStream, FuturesUnordered, SelectAll};
 use futures_util::{FutureExt, StreamExt};
 use millpond_tasks::ErrorCode;
-use millpond_tasks::{Limits, Refused, TaskFailure, TaskId};
-use serde_json::value::RawValue;
+use millpond_tasks::{Limits, Refused, Request, TaskFailure, TaskId};
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -36,10 +39,6 @@ const TRIES: u32 = 4;
 const FULL_AGAIN: Duration = Duration::from_millis(200);
 /// How often those that have waited as long are looked up, in case that a watch missed them.
 const LOOK_UP_EVERY: Duration = Duration::from_secs(5);
-/// How many of them at once.
-const LOOK_UP_MAX: usize = 256;
-/// How long chunks may come behind the result of their task.
-const CHUNKS_GRACE: Duration = Duration::from_secs(2);
 
 /// What is wanted of the tasks that are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +110,10 @@ pub struct Submission<'a> {
     chunks: SelectAll<BoxStream<'static, (u64, Option<Message>)>>,
     heard: VecDeque<Heard>,
     look_up_at: Instant,
+    /// The last revision of the bucket of results that was seen.
+    revision: u64,
+    /// Whether the first revision was seen.
+    is_begun: bool,
 }
 
 /// One task under way.
@@ -120,13 +123,16 @@ struct Pending {
     key: String,
     tries: u32,
     begun: Instant,
-    sent_ms: u64,
+    /// The last revision of the bucket that is known to be older than the task.
+    floor: u64,
     /// Its place in the stream, once acknowledged.
     sequence: Option<u64>,
+    /// Whether the server had it before, so that its entry may be older than this.
+    is_duplicate: bool,
     /// How many failures were told.
     failures: u32,
-    /// What the bucket said before the acknowledgement came.
-    early: Option<Record>,
+    /// What the bucket said before the acknowledgement came, with the revisions.
+    early: Vec<(Record, u64)>,
     /// Its end, while chunks are waited for; and until when they are.
     end: Option<(Record, Instant)>,
     /// Whether all that it said has come.
@@ -160,6 +166,8 @@ impl<'a> Submission<'a> {
             chunks: SelectAll::new(),
             heard: VecDeque::new(),
             look_up_at: Instant::now() + LOOK_UP_EVERY,
+            revision: 0,
+            is_begun: false,
         }
     }
 
@@ -228,10 +236,11 @@ impl<'a> Submission<'a> {
             key,
             tries: 0,
             begun: Instant::now(),
-            sent_ms: now_ms(),
+            floor: self.revision,
             sequence: None,
+            is_duplicate: false,
             failures: 0,
-            early: None,
+            early: Vec::new(),
             end: None,
             is_silent,
             ear: None,
@@ -264,6 +273,15 @@ impl<'a> Submission<'a> {
             self.results = Some(self.client.bucket(&self.client.queue.results())?);
         }
         if let (None, Some(results)) = (&self.watch, &self.results) {
+            let bucket = bucket_stream(&self.client.queue.results());
+            let info = self.client.block_on(stream_info(&self.client.connection.client, &bucket));
+            let info = info.map_err(|error| self.client.with_complaint(error))?;
+            // What was there before the first task is about none of them.
+            if !self.is_begun {
+                self.is_begun = true;
+                self.revision = info["state"]["last_seq"].as_u64().unwrap_or_default();
+                self.tasks.values_mut().for_each(|task| task.floor = self.revision);
+            }
             let watch = self.client.block_on(async {
                 if self.is_one { results.watch(&key).await } else { results.watch_all().await }
             });
@@ -363,8 +381,16 @@ impl<'a> Submission<'a> {
     fn acknowledged(&mut self, tag: u64, ack: &PublishAck) -> Result<(), NatsError> {
         let Some(task) = self.tasks.get_mut(&tag) else { return Ok(()) };
         task.sequence = Some(ack.sequence);
+        task.is_duplicate = ack.duplicate;
         let Some(parcel) = &task.parcel else { return Ok(()) };
-        let (id, early) = (parcel.id.clone(), task.early.take());
+        let (id, early) = (parcel.id.clone(), std::mem::take(&mut task.early));
+        if ack.duplicate && parcel.is_doubly_named {
+            let key = task.key.clone();
+            if let Some(message) = self.whose_key(&id, &key, ack.sequence)? {
+                self.give_up(tag, ErrorCode::KeyReused, message);
+                return Ok(());
+            }
+        }
         self.heard.push_back(Heard::Accepted {
             tag,
             id,
@@ -375,11 +401,42 @@ impl<'a> Submission<'a> {
             self.remove(tag);
             return Ok(());
         }
-        if let Some(record) = early {
-            self.record(tag, record);
+        for (record, revision) in early {
+            self.record(tag, record, revision);
         }
         // It may have ended before anybody listened.
         if ack.duplicate { self.look_up(&[tag]) } else { Ok(()) }
+    }
+
+    /// An idempotency key was used before. None if that was for the same id, else what to tell.
+    fn whose_key(&self, id: &TaskId, key: &str, sequence: u64) -> Result<Option<String>, NatsError> {
+        let client = self.client;
+        let earlier = client.block_on(async {
+            let stream = client.connection.jetstream.get_stream_no_info(client.queue.stream()).await.ok()?;
+            stream.get_raw_message(sequence).await.ok()
+        });
+        // While it waits or runs the message itself says so, later its result does.
+        if let Some(earlier) = earlier {
+            let earlier = Request::parse(&earlier.payload, &self.limits).ok().and_then(|request| request.id);
+            let earlier = earlier.unwrap_or_else(|| given_id(sequence));
+            let differs = || format!("idempotency_key: it belongs to task {earlier}; ask for that one");
+            return Ok((earlier != *id).then(differs));
+        }
+        let entry = client.block_on(get_entry(&client.connection.client, &client.queue.results(), key))?;
+        let origin = entry.and_then(|entry| Record::read(&entry.value)).map(|record| record.origin);
+        let unknown = || {
+            format!(
+                "idempotency_key: it was used before, and task {id} has no result of that; keep to one id for it"
+            )
+        };
+        Ok((origin != Some(sequence)).then(unknown))
+    }
+
+    /// Nothing more will be heard of a task.
+    fn give_up(&mut self, tag: u64, code: ErrorCode, message: String) {
+        let id = self.remove(tag).and_then(|task| Some(task.parcel?.id));
+        let refused = Refused { failure: TaskFailure::new(code, message), id, retry_after: None };
+        self.heard.push_back(Heard::Refused { tag, refused });
     }
 
     fn not_acknowledged(&mut self, tag: u64, error: &PublishError) -> Result<(), NatsError> {
@@ -389,139 +446,21 @@ impl<'a> Submission<'a> {
         if matches!(kind, PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe) && may_try {
             return self.publish(tag);
         }
-        let refused = |code, message: String, id| Refused {
-            failure: TaskFailure::new(code, message),
-            id,
-            retry_after: (code == ErrorCode::QueueFull).then_some(FULL_AGAIN),
-        };
-        let id = self.tasks.get(&tag).and_then(|task| Some(task.parcel.as_ref()?.id.clone()));
         let failure = self.client.publish_failed(error);
-        let code = match &failure {
-            NatsError::Full(_) => ErrorCode::QueueFull,
-            NatsError::TooLarge(_) => ErrorCode::TooLarge,
+        match &failure {
+            NatsError::Full(_) => {
+                // It may be sent again, and that is not one of the tries.
+                let Some(task) = self.tasks.get_mut(&tag) else { return Ok(()) };
+                task.tries = 0;
+                let id = task.parcel.as_ref().map(|parcel| parcel.id.clone());
+                let failure = TaskFailure::new(ErrorCode::QueueFull, failure.to_string());
+                let refused = Refused { failure, id, retry_after: Some(FULL_AGAIN) };
+                self.heard.push_back(Heard::Refused { tag, refused });
+            }
+            NatsError::TooLarge(message) => self.give_up(tag, ErrorCode::TooLarge, message.clone()),
             // Nothing else will be taken either.
             _ => return Err(failure),
-        };
-        if code == ErrorCode::QueueFull {
-            // It may be sent again, and that is not one of the tries.
-            if let Some(task) = self.tasks.get_mut(&tag) {
-                task.tries = 0;
-            }
-        } else {
-            self.remove(tag);
-        }
-        self.heard.push_back(Heard::Refused { tag, refused: refused(code, failure.to_string(), id) });
-        Ok(())
-    }
-
-    /// Something was written about a task, perhaps one of ours.
-    fn entry(&mut self, entry: &kv::Entry) {
-        let Some(tags) = self.tags.get(&entry.key).cloned() else { return };
-        if entry.operation != Operation::Put {
-            return;
-        }
-        let Some(record) = Record::read(&entry.value) else { return };
-        for tag in tags {
-            self.record(tag, record.clone());
-        }
-    }
-
-    fn record(&mut self, tag: u64, record: Record) {
-        let Some(task) = self.tasks.get_mut(&tag) else { return };
-        let is_ours = match (&task.parcel, task.sequence) {
-            // Whatever is there is what was asked for.
-            (None, _) => true,
-            (Some(_), None) => {
-                task.early = Some(record);
-                return;
-            }
-            // A cancel is for all that were there when it was written.
-            (Some(_), Some(_)) if record.origin == 0 => record.at_ms >= task.sent_ms,
-            (Some(_), Some(sequence)) => record.origin >= sequence,
-        };
-        if !is_ours || task.end.is_some() {
-            return;
-        }
-        if record.state == RecordState::Retrying {
-            if record.failures > task.failures {
-                task.failures = record.failures;
-                self.heard.push_back(Heard::Retrying { tag, record });
-            }
-            return;
-        }
-        if task.is_silent {
-            self.remove(tag);
-            self.heard.push_back(Heard::Ended { tag, record });
-        } else {
-            task.end = Some((record, Instant::now() + CHUNKS_GRACE));
-        }
-    }
-
-    fn chunk(&mut self, tag: u64, message: Option<Message>) {
-        let Some(task) = self.tasks.get_mut(&tag) else { return };
-        match message {
-            Some(message) if !is_end(&message.payload) => {
-                self.heard.push_back(Heard::Said { tag, event: message.payload.to_vec() });
-            }
-            _ => {
-                task.is_silent = true;
-                self.end_silent(Instant::now());
-            }
-        }
-    }
-
-    /// Tells the ends of those that have nothing more to say, or have had the time to.
-    fn end_silent(&mut self, now: Instant) {
-        let is_over =
-            |task: &Pending| task.end.as_ref().is_some_and(|(_, until)| task.is_silent || *until <= now);
-        let over: Vec<u64> =
-            self.tasks.iter().filter(|(_, task)| is_over(task)).map(|(tag, _)| *tag).collect();
-        for tag in over {
-            if let Some((record, _)) = self.remove(tag).and_then(|task| task.end) {
-                self.heard.push_back(Heard::Ended { tag, record });
-            }
-        }
-    }
-
-    fn look_up_the_old(&mut self, now: Instant) -> Result<(), NatsError> {
-        let is_old = |task: &Pending| {
-            let was_sent = task.parcel.is_none() || task.sequence.is_some();
-            was_sent && task.end.is_none() && now.duration_since(task.begun) >= LOOK_UP_EVERY
-        };
-        let mut old: Vec<u64> =
-            self.tasks.iter().filter(|(_, task)| is_old(task)).map(|(tag, _)| *tag).collect();
-        old.truncate(LOOK_UP_MAX);
-        self.look_up(&old)
-    }
-
-    fn look_up(&mut self, tags: &[u64]) -> Result<(), NatsError> {
-        let Some(results) = self.results.clone().filter(|_| !tags.is_empty()) else { return Ok(()) };
-        let keys: Vec<(u64, String)> =
-            tags.iter().filter_map(|tag| Some((*tag, self.tasks.get(tag)?.key.clone()))).collect();
-        let found = self.client.block_on(async {
-            let look_ups = keys.into_iter().map(|(tag, key)| {
-                let results = results.clone();
-                async move { (tag, results.get(key).await) }
-            });
-            futures_util::future::join_all(look_ups).await
-        });
-        for (tag, value) in found {
-            // One that cannot be read now is looked up again.
-            if let Ok(Some(value)) = value
-                && let Some(record) = Record::read(&value)
-            {
-                self.record(tag, record);
-            }
         }
         Ok(())
     }
-}
-
-/// Whether nothing more is said.
-fn is_end(payload: &[u8]) -> bool {
-    #[derive(serde::Deserialize)]
-    struct Last {
-        end: Option<Box<RawValue>>,
-    }
-    serde_json::from_slice::<Last>(payload).is_ok_and(|last| last.end.is_some())
 }

@@ -156,3 +156,22 @@ fn ends_wait_for_a_server_that_is_away_for_longer_than_the_lease() {
     let later = other.submit(Lane::High, r#"{"handler":"quick"}"#);
     assert_eq!(other.ended(&given_id(later)).state, RecordState::Done);
 }
+
+#[test]
+fn a_consumer_that_somebody_removed_is_made_anew() {
+    let server = NatsServer::start();
+    let settings = settings(&server);
+    let daemon = Daemon::start(settings.clone());
+    let other = Other::new(&settings);
+    let first = other.submit(Lane::Normal, r#"{"handler":"once"}"#);
+    assert_eq!(other.ended(&given_id(first)).state, RecordState::Done);
+    let removed = other.client.request("$JS.API.CONSUMER.DELETE.MILL_jobs.normal", bytes::Bytes::new());
+    assert!(
+        String::from_utf8_lossy(&other.wait(removed).expect("an answer").payload)
+            .contains("\"success\":true")
+    );
+    let second = other.submit(Lane::Normal, r#"{"handler":"once"}"#);
+    assert_eq!(other.ended(&given_id(second)).state, RecordState::Done);
+    let lines = daemon.lines.lock().expect("nobody panicked").clone();
+    assert!(lines.iter().any(|line| line.contains("consumer normal of MILL_jobs was gone")), "{lines:?}");
+}

@@ -227,3 +227,31 @@ fn a_second_task_of_the_same_id_waits_for_the_first() {
     assert_eq!((daemon.runs(), daemon.stats().dead), (2, 0));
     assert_eq!(other.ended(&name("x")).origin, second);
 }
+
+#[test]
+fn slow_tasks_that_came_with_tiny_ones_are_not_hoarded() {
+    let server = NatsServer::start();
+    let settings = settings(&server);
+    Daemon::start(settings.clone()).stop(Duration::ZERO);
+    let other = Other::new(&settings);
+    for number in 0..600 {
+        let handler = if number < 550 { "quick" } else { "gate" };
+        other.submit(Lane::Normal, &format!(r#"{{"handler":"{handler}","task_id":{number}}}"#));
+    }
+    let one_worker = || {
+        let mut config = ServiceConfig::default();
+        config.pool.workers = 1;
+        Daemon::start_with(settings.clone(), Arc::<Notes>::default(), config)
+    };
+    let first = one_worker();
+    until("the first has a slow one", || (first.runs() == 551).then_some(()));
+    let second = one_worker();
+    until("the second has one too", || (second.runs() == 1).then_some(()));
+    until("neither holds many", || {
+        (first.stats().in_flight <= 4 && second.stats().in_flight <= 4).then_some(())
+    });
+    first.notes.open.store(true, SeqCst);
+    second.notes.open.store(true, SeqCst);
+    other.empty();
+    assert_eq!((first.runs() + second.runs(), first.stats().dead), (600, 0));
+}
