@@ -2,7 +2,7 @@
 //!
 //! A group is named after the queue, then after who uses it: `ring-2p2c` has two producers and two consumers.
 //! So one prefix chooses all there is to know about one queue, or about the pool, about tasks, about shared
-//! memory, about HTTP, or about the journal.
+//! memory, about HTTP, about the journal, or about NATS.
 //!
 //! Not here: what a group does (its own file), how its rounds are mixed (`measure.rs`).
 
@@ -12,6 +12,7 @@ mod global;
 mod http;
 mod idle;
 mod journal;
+mod nats;
 mod policy;
 mod pool;
 mod ring;
@@ -37,6 +38,7 @@ pub(crate) fn all() -> Vec<Group> {
         shm::groups(),
         http::groups(),
         journal::groups(),
+        nats::groups(),
     ];
     groups.into_iter().flatten().collect()
 }

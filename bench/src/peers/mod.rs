@@ -17,6 +17,7 @@ pub(crate) mod inline;
 pub(crate) mod journal;
 pub(crate) mod millpond;
 pub(crate) mod millpond_pool;
+pub(crate) mod nats;
 pub(crate) mod pools;
 pub(crate) mod queues;
 pub(crate) mod shm;

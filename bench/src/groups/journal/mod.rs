@@ -1,9 +1,14 @@
 //! How many submissions a second are on the disk and acknowledged, each submitter waiting for its own?
 //!
 //! `journal-64`, `journal-1`, `journal-512`: so many threads, 256 bytes each time, for about a second a round. After
-//! every round the store is opened again, and what it acknowledged must be there. The rows with `~` are the disk
-//! itself: one thread that writes as many records as one sync of a store can share, at most 64, and syncs.
-//! `millpond callbacks` has one thread with as many submissions under way, acknowledged by a call.
+//! every round the store is opened again, and what it acknowledged must be there. `millpond inbox` and `millpond
+//! callbacks` have one thread with as many submissions under way, as a door has: acknowledged by the batch, or each by
+//! a call.
+//!
+//! The rows with `~` are the disk itself: one thread that writes as many records as one sync of a store can share, at
+//! most 64, and syncs. `~raw write and sync` goes over the same file again and again, `~raw append and sync` lets it
+//! grow. `~raw with threads` does the first, and after each sync wakes as many threads as there are submitters, and
+//! waits until they slept again: what is lost there no store can win back.
 //!
 //! `journal-recovery`: how long until the records of an earlier run are back in a table (`recovery.rs`).
 //!
@@ -20,7 +25,7 @@ use crate::peers::journal::sqlite::Sqlite;
 use crate::peers::journal::{PAYLOAD_BYTES, Store, StoreFolder, raw};
 use crate::peers::tasks::beanstalkd;
 use crate::team::{self, Work};
-use millpond_journal::Record;
+use millpond_journal::{Inbox, Record};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -38,12 +43,15 @@ fn acknowledged(name: &'static str, question: &'static str, submitters: usize) -
     let beanstalkd = || beanstalkd::program().map(drop);
     let contestants = vec![
         contestant::<Millpond>("millpond", submitters),
+        Contestant::new("millpond inbox", move |round| by_inbox(round, submitters)),
         Contestant::new("millpond callbacks", move |round| callbacks(round, submitters)),
         contestant::<Sqlite>("sqlite wal full", submitters),
         contestant::<Redb>("redb immediate", submitters),
         contestant::<Fjall>("fjall syncdata", submitters),
         contestant::<Beanstalkd>("beanstalkd -f0", submitters).needing(beanstalkd),
-        Contestant::new("~raw write and sync", move |round| alone(round, submitters)),
+        Contestant::new("~raw write and sync", move |round| alone(round, submitters, raw::run)),
+        Contestant::new("~raw append and sync", move |round| alone(round, submitters, raw::append)),
+        Contestant::new("~raw with threads", move |round| alone(round, submitters, raw::with_threads)),
     ];
     let unit = "submissions/s";
     Group { name, question, unit, better: Better::Higher, pace: Pace::Rounds, contestants }
@@ -121,10 +129,39 @@ fn callbacks(round: &Round, in_flight: usize) -> Result<Figures, String> {
     Ok(figures(times, elapsed))
 }
 
-fn alone(round: &Round, submitters: usize) -> Result<Figures, String> {
+/// The same, with everything that was synced together acknowledged together.
+fn by_inbox(round: &Round, in_flight: usize) -> Result<Figures, String> {
     let folder = StoreFolder::new()?;
-    let (count, elapsed) =
-        raw::run(folder.path(), submitters.min(64), time_of(round)).map_err(|error| error.to_string())?;
+    let store = Millpond::start(folder.path(), 1)?;
+    let payload = [b'm'; PAYLOAD_BYTES];
+    let inbox = Arc::new(Inbox::new());
+    let submit = |key: u64| {
+        let submitted = Instant::now();
+        let receipt = store.journal().append(&[Record::new(1, key, &payload)]);
+        receipt.map(|receipt| receipt.deliver(&inbox, submitted)).map_err(|error| error.to_string())
+    };
+    let began = Instant::now();
+    (0..in_flight as u64).try_for_each(submit)?;
+    let (mut submitted, mut times, mut notes) = (in_flight, Vec::new(), Vec::new());
+    while times.len() < submitted {
+        inbox.take(&mut notes);
+        for (at, outcome) in notes.drain(..) {
+            outcome.map_err(|error| error.to_string())?;
+            times.push(at.elapsed());
+            if began.elapsed() < time_of(round) {
+                submit(submitted as u64)?;
+                submitted += 1;
+            }
+        }
+    }
+    let elapsed = began.elapsed();
+    same(store.count(folder.path())?, times.len() as u64)?;
+    Ok(figures(times, elapsed))
+}
+
+fn alone(round: &Round, submitters: usize, run: raw::Run) -> Result<Figures, String> {
+    let folder = StoreFolder::new()?;
+    let (count, elapsed) = run(folder.path(), submitters.min(64), time_of(round))?;
     let rate = count as f64 / elapsed.as_secs_f64();
     let sync = elapsed.as_secs_f64() * 1e6 * submitters.min(64) as f64 / count as f64;
     // Whoever shares a sync waits for it.

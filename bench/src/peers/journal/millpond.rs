@@ -1,6 +1,6 @@
 //! Our journal, with its defaults: each submitter appends a record and waits for its receipt.
 //!
-//! `Callbacks` is the same journal for doors that have no thread to spare for each record: the acknowledgement is a
+//! `journal` is the same for doors that have no thread to spare for each record: the acknowledgement is a
 //! call, and a submitter waits for many at once.
 
 use super::Store;
