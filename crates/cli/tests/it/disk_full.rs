@@ -20,16 +20,21 @@ use std::time::{Duration, Instant};
 const SOON: Duration = Duration::from_secs(60);
 
 /// Room for two segments and a bit, and a file to make room by removing it.
-const SETTINGS: &str = "
+const SETTINGS: &str = r#"
 workers = 2
-journal.segment_bytes = '8 MiB'
+journal.segment_bytes = "8 MiB"
 mailbox.enabled = false
 memory_door.enabled = false
 web.enabled = false
 
 [handler.gate]
-command = ['sh', '-c', 'while read -r line; do until [ -e open ]; do sleep 0.05; done; echo {\"result\":7}; done']
-";
+command = ["sh", "-c", '''
+while read -r line; do
+    until [ -e open ]; do sleep 0.05; done
+    echo '{"result":7}'
+done
+''']
+"#;
 const SIZE: &str = "size=36m,mode=0700";
 const FILLER_MEGABYTES: &str = "16";
 

@@ -32,12 +32,12 @@ const SOON: Duration = Duration::from_secs(120);
 const SETTINGS: &str = "
 workers = 2
 tasks_max = 200000
-results.max = 1000000
+results.max = 10000000
 results.bytes_max = '4 GiB'
 results.age_max = 'none'
-dead_letters.max = 1000000
+dead_letters.max = 10000000
 dead_letters.bytes_max = '1 GiB'
-keys_max = 1000000
+keys_max = 10000000
 journal.snapshot_bytes_min = '1 MiB'
 journal.crash_attempts_max = 1000
 mailbox.enabled = false
@@ -298,6 +298,15 @@ impl Drop for Daemon {
     }
 }
 
+/// Sends the clients home, also if the test fails: the scope waits for them.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 struct Arena {
     folder: Folder,
     field: Field,
@@ -387,6 +396,7 @@ fn nothing_that_was_acknowledged_is_lost_however_often_the_daemon_is_killed() {
     let mut rows: Vec<Row> = MOMENTS.iter().map(|_| Row::default()).collect();
     let mut dice = Dice(seed);
     thread::scope(|scope| {
+        let _over = Over(&arena.field.is_over);
         let (mut daemon, _) = arena.start();
         let mut submitters = Vec::new();
         for submitter in 0..SUBMITTERS {

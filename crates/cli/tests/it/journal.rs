@@ -34,12 +34,12 @@ fn serve(home: &Folder) -> Daemon {
     Daemon::started_by(command, folder)
 }
 
-/// A journal with tasks `t0` to `t9` that are yet to run, closed in good order.
+/// A journal with tasks `row0` to `row9` that are yet to run, closed in good order.
 fn written() -> Folder {
     let home = home();
     let mut daemon = serve(&home);
     for number in 0..10 {
-        let request = format!(r#"{{"task_id": "t{number}", "handler": "echo", "delay_ms": 600000}}"#);
+        let request = format!(r#"{{"task_id": "row{number}", "handler": "echo", "delay_ms": 600000}}"#);
         daemon.run(&["submit", &request]).quietly();
     }
     daemon.terminate();
@@ -92,7 +92,7 @@ fn the_status_of_a_sound_journal_is_told_with_and_without_a_daemon() {
 #[test]
 fn a_damaged_record_costs_itself_and_the_rest_comes_back() {
     let folder = written();
-    damage(&folder, "t4");
+    damage(&folder, "row4");
     let ran = folder.run(&["journal", "status"]).with_code(1);
     assert!(ran.out.contains("damaged: at byte ") && ran.out.contains("checksum"), "{ran:?}");
     let journal = folder.path().join("journal").display().to_string();
@@ -117,13 +117,13 @@ fn a_damaged_record_costs_itself_and_the_rest_comes_back() {
     let tasks = daemon.run(&["ls", "--json"]).json();
     let mut found: Vec<&str> = tasks.iter().filter_map(|task| task["task_id"].as_str()).collect();
     found.sort_unstable();
-    assert_eq!(found, ["t0", "t1", "t2", "t3", "t5", "t6", "t7", "t8", "t9"]);
+    assert_eq!(found, ["row0", "row1", "row2", "row3", "row5", "row6", "row7", "row8", "row9"]);
 }
 
 #[test]
 fn a_repair_can_be_read_by_a_script() {
     let folder = written();
-    damage(&folder, "t0");
+    damage(&folder, "row5");
     let report = folder.run(&["journal", "repair", "--json"]).with_code(0).json().remove(0);
     let file = &report["files"][0];
     assert_eq!((&file["name"], &file["records_lost"]), (&json!(SEGMENT), &json!(1)), "{report}");

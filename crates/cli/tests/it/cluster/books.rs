@@ -43,7 +43,7 @@ pub(super) enum Work {
     Append,
     /// Note it down, and answer after a second.
     Slow,
-    /// Answer after two seconds, and note nothing down.
+    /// Answer after five seconds, and note nothing down.
     Nap,
     /// Keep a worker busy for more than three leases, and note it down first.
     Spin,
@@ -85,7 +85,7 @@ impl Books {
                 Work::Note => ("note", json!({ "n": number })),
                 Work::Slow => ("slow", json!({ "n": number })),
                 Work::Spin => ("spin", json!({ "n": number })),
-                Work::Nap => ("sleep", json!({ "ms": 2000 })),
+                Work::Nap => ("sleep", json!({ "ms": 5000 })),
                 Work::Append => {
                     let data = format!("{number}\n");
                     ("file_write", json!({ "path": self.executions, "data": data, "mode": "append" }))

@@ -50,7 +50,8 @@ fn no_task_is_lost_and_none_has_two_results_however_often_daemons_are_killed() {
     let replaced = books.replaced();
     let sums = books.judge();
     println!(
-        "| kills | held at a kill, together | tasks | done | executions | tasks that ran again | most often | results written over |\n\
+        "| kills | given out at the kills, together | tasks | done | executions | tasks that ran again | most often | \
+         results written over |\n\
          |---|---|---|---|---|---|---|---|\n\
          | {killed} | {held} | {} | {} | {} | {} | {} times | {replaced} |",
         sums.tasks, sums.tasks, sums.executions, sums.repeated, sums.most

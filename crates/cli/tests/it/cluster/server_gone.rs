@@ -1,11 +1,11 @@
 //! The server goes away while daemons work: killed and started again on its store, or stopped for longer than a lease.
 //!
-//! Nobody starts a daemon anew for it. Tasks that were accepted are done, and so are those that come afterwards: a daemon
-//! that has silently stopped to fetch would leave them.
+//! Nobody starts a daemon anew for it. Tasks that were accepted are done, and so are those that come afterwards: a
+//! daemon that has silently stopped to fetch would leave them.
 //!
-//! nats-server 2.9 writes down lazily how far its consumers are and what they acknowledged. So after it was killed it may
-//! give out once more what has ended, and say that it is the first time. A task that ended before is not run again then;
-//! one that was under way may be, and nothing shows it.
+//! nats-server 2.9 writes down lazily how far its consumers are and what they acknowledged. So after it was killed it
+//! may give out once more what has ended, and say that it is the first time. A task that ended before is not run again
+//! then; one that was under way may be, and nothing shows it.
 
 use super::books::Books;
 use super::books::Work::{self, Append, Note};

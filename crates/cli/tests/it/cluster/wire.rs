@@ -1,7 +1,7 @@
 //! A NATS client of the tests' own: a socket, the few words of the protocol that are needed, and nothing else.
 //!
-//! What daemons did is judged by what lies on the server, so it is read by other code than theirs. It is also proof that
-//! any client can submit: a task is a message with a request as its payload, and no header at all.
+//! What daemons did is judged by what lies on the server, so it is read by other code than theirs. It is also proof
+//! that any client can submit: a task is a message with a request as its payload, and no header at all.
 //!
 //! Not here: what is asked for (`books.rs`), the server's process (`engine.rs`).
 
