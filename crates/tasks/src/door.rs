@@ -31,15 +31,8 @@ pub enum DoorName {
 
 impl DoorName {
     /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::Library,
-        Self::Control,
-        Self::Mailbox,
-        Self::Http,
-        Self::Memory,
-        Self::Schedule,
-        Self::Nats,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Library, Self::Control, Self::Mailbox, Self::Http, Self::Memory, Self::Schedule, Self::Nats];
 
     /// As it is written in JSON and in metrics.
     pub const fn name(self) -> &'static str {

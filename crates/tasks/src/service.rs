@@ -205,8 +205,8 @@ pub struct DrainReport {
     pub ended: u64,
     /// How many had not ended when the time was over, or were cancelled by the stop.
     pub left: usize,
-    /// How many of those go on after the restart, as the journal has them. Of a drain: those that wait for their time, so
-    /// that waiting for them gains nothing.
+    /// How many of those go on after the restart, as the journal has them. Of a drain: those that wait for their time,
+    /// so that waiting for them gains nothing.
     pub postponed: usize,
 }
 

@@ -280,8 +280,8 @@ impl Bulk {
         request.traceparent = request.traceparent.take().or_else(|| self.trace.clone());
         let reader = self.waits_for_end.then(|| self.bell.reader(Wants::Result));
         // Kept in any case: a connection that breaks must not take outcomes with it that were not told.
-        let accepted =
-            service.submit_request(request, Submit { reader, keep: true, door: DoorName::Http, earlier: None })?;
+        let accepted = service
+            .submit_request(request, Submit { reader, keep: true, door: DoorName::Http, earlier: None })?;
         Ok((accepted, has_key))
     }
 

@@ -110,7 +110,8 @@ impl Exchanges {
         let reader = opened.map(|((_, number), wants)| self.reader(number, wants));
         // Nobody who waits: then it is kept for whoever asks.
         let keep = flags.has(Flags::KEEP) || reader.is_none();
-        match context.service.submit(payload, Submit { reader, keep, door: DoorName::Control, earlier: None }) {
+        match context.service.submit(payload, Submit { reader, keep, door: DoorName::Control, earlier: None })
+        {
             Ok(mut accepted) => {
                 let watching = accepted.watching.take();
                 if let (Some(((slot, _), _)), Some(watching)) = (opened, watching) {

@@ -10,7 +10,8 @@
 //! A watch may be made anew after a lost connection, so whoever has waited long is looked up besides. An entry
 //! counts only if it is of the same origin: an older task of the same id may have left one.
 //!
-//! Not here: which entry is about which task (`hearing.rs`), what is sent (`parcel.rs`), how many are under way at once (the caller's window).
+//! Not here: which entry is about which task (`hearing.rs`), what is sent (`parcel.rs`), how many are under way at once
+//! (the caller's window).
 
 mod hearing;
 
