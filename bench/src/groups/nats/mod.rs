@@ -1,8 +1,8 @@
 //! How fast does our daemon empty a queue of NATS, next to async-nats with nothing around it?
 //!
-//! `nats-ack`: tasks are fetched and acknowledged, and nobody wants their results. `nats-result`: the result of each is
-//! kept in a bucket before the task is acknowledged. All tasks are on the queue before the clock starts. The row with `~`
-//! is the limit: it does nothing with a task but what the server must be told.
+//! `nats-ack`: tasks are fetched and acknowledged, and nobody wants their results. `nats-result`: the result of
+//! each is kept in a bucket before the task is acknowledged. All tasks are on the queue before the clock starts.
+//! The row with `~` is the limit: it does nothing with a task but what the server must be told.
 //!
 //! `nats-roundtrip`: one task at a time, from its submission until its result is there.
 //!

@@ -1,11 +1,11 @@
 //! async-nats and nothing around it: the shortest loop that empties a queue, with everything under way that can be.
 //!
-//! Messages are pulled in large batches, and the next one is asked for while half of the last is still to come. Nothing is
-//! parsed: the result of a task is its payload. An acknowledgement is not waited for; a result is, before its task is
-//! acknowledged, but many are under way at once.
+//! Messages are pulled in large batches, and the next one is asked for while half of the last is still to come.
+//! Nothing is parsed: the result of a task is its payload. An acknowledgement is not waited for; a result is,
+//! before its task is acknowledged, but many are under way at once.
 //!
-//! Pulls are asked for in the words of the protocol. The client's own loop does the same with a little more around it, and
-//! cannot read what a server of 2.9 says of its consumers.
+//! Pulls are asked for in the words of the protocol. The client's own loop does the same with a little more around
+//! it, and cannot read what a server of 2.9 says of its streams.
 //!
 //! Not here: the queue and the clock (`mod.rs`).
 

@@ -1,8 +1,8 @@
 //! A queue on a real nats-server, and what is asked of whoever empties it.
 //!
-//! Every round has a server of its own, with its store in a folder of its own. The queue is laid out by our daemon, so that
-//! both sides meet the very same stream, consumers and buckets. The clock is the server's view: it runs from when the queue
-//! begins to shrink until it is empty, so that nobody's start counts.
+//! Every round has a server of its own, with its store in a folder of its own. The queue is laid out by our daemon,
+//! so that both sides meet the very same stream, consumers and buckets. The clock is the server's view: it runs from
+//! when the queue begins to shrink until it is empty, so that nobody's start counts.
 //!
 //! Not here: who empties it (`bare.rs`, `millpond.rs`), how much is in it (`groups/nats/`).
 
@@ -176,14 +176,22 @@ impl Server {
             let client = self.context.client();
             let subjects = format!("$KV.{RESULTS}.*");
             let mut results = client.subscribe(subjects).await.map_err(told)?;
-            let mut times = Vec::new();
+            let (mut times, mut last) = (Vec::new(), None);
             for number in 0..tasks {
                 let submitted = Instant::now();
                 client.publish(SUBJECT, request(number).into()).await.map_err(told)?;
                 client.flush().await.map_err(told)?;
                 let result = tokio::time::timeout(SILENCE, results.next()).await.map_err(told)?;
                 times.push(submitted.elapsed());
-                result.ok_or("nats: the connection has ended")?;
+                last = Some(result.ok_or("nats: the connection has ended")?.subject);
+            }
+            // A result is heard of before it is kept.
+            let (kept, began) = (format!("STREAM.MSG.GET.KV_{RESULTS}"), Instant::now());
+            while let Some(subject) = &last
+                && began.elapsed() < SILENCE
+                && self.ask(&kept, &json!({ "last_by_subj": subject.as_str() })).await.is_err()
+            {
+                tokio::time::sleep(GLANCE).await;
             }
             Ok(times)
         })
