@@ -87,7 +87,9 @@ impl Refusal {
 
     /// Whether the daemon takes nothing at the moment, whatever it is.
     pub(crate) fn is_about_the_daemon(&self) -> bool {
-        self.is_full() || self.is_draining()
+        self.is_full()
+            || self.is_draining()
+            || ["journal-full", "journal-failed"].contains(&self.error.as_str())
     }
 
     /// Whether it will take nothing any more.
@@ -211,6 +213,8 @@ mod tests {
         );
         assert!(full.is_full() && full.is_about_the_daemon() && full.retry_after_ms == Some(20));
         assert_eq!(full.in_words(), "queue-full (-102): x");
+        let no_disk = refusal(r#"{"task_id":null,"status":-118,"error":"journal-full","message":"x"}"#);
+        assert!(no_disk.is_about_the_daemon() && !no_disk.is_full());
         let bad = refusal(
             r#"{"task_id":7,"status":-2,"error":"invalid-request","message":"y","line":1,"column":3}"#,
         );
