@@ -82,6 +82,16 @@ pub async fn get_entry(client: &Client, bucket: &str, key: &str) -> Result<Optio
     Ok(Some(Entry { value, revision, at_ms: time_ms(&text("Nats-Time-Stamp")) }))
 }
 
+/// The keys of a small bucket, with those that were removed. Asked of the server in one go: a consumer that counts down
+/// what is still to come waits for ever if an entry is replaced meanwhile.
+pub(crate) async fn keys_of(client: &Client, bucket: &str) -> Result<Vec<String>, NatsError> {
+    let body = json!({ "subjects_filter": entry_subject(bucket, ">") });
+    let info = ask(client, &format!("STREAM.INFO.{}", bucket_stream(bucket)), &body).await?;
+    let start = entry_subject(bucket, "");
+    let subjects = info["state"]["subjects"].as_object().into_iter().flatten();
+    Ok(subjects.filter_map(|(subject, _)| subject.strip_prefix(&start)).map(str::to_owned).collect())
+}
+
 /// Writes an entry if its revision is still `expected` (0: there is none); says its new revision.
 pub async fn put_entry(
     client: &Client,

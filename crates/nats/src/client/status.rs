@@ -5,11 +5,10 @@
 //! Not here: single tasks (`NatsClient::get`).
 
 use super::{AwaitOn, NatsClient};
-use crate::api::{consumer_info, get_entry, stream_info};
+use crate::api::{consumer_info, get_entry, keys_of, stream_info};
 use crate::error::NatsError;
 use crate::layout::look;
 use crate::names::{Lane, bucket_stream};
-use futures_util::StreamExt;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -125,12 +124,10 @@ impl NatsClient {
     /// What the daemons have said of themselves, by name.
     fn daemons(&self) -> Result<Vec<Value>, NatsError> {
         let name = self.queue.daemons();
-        let bucket = self.bucket(&name)?;
         let client = &self.connection.client;
         let told = self.block_on(async {
-            let keys = bucket.keys().await.map_err(|error| self.failed(&name, &error))?;
-            let mut keys: Vec<String> =
-                keys.take(DAEMONS_MAX).filter_map(|key| async { key.ok() }).collect().await;
+            let mut keys = keys_of(client, &name).await?;
+            keys.truncate(DAEMONS_MAX);
             keys.sort();
             let entries = keys.iter().map(|key| get_entry(client, &name, key));
             Ok::<_, NatsError>(futures_util::future::join_all(entries).await)
