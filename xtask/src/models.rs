@@ -41,6 +41,8 @@ const MUTANT_SCHEDULES: u32 = 20_000;
 const MODEL_SECONDS: u64 = 60;
 /// `cargo xtask test` hunts one mutant in so many; its time is bounded, and over the runs all have their turn.
 const ONE_MUTANT_IN_TEST: u64 = 6;
+/// What it asks of shuttle, for the same reason.
+const SCHEDULES_TEST: u32 = 20_000;
 /// What mutants are hunted with unless a seed is given.
 const MUTANT_SEED: u64 = 20_260_101;
 
@@ -105,7 +107,7 @@ impl ModelArguments {
             make: Choice::All,
             no_mutants: quick,
             only_mutants: false,
-            schedules: if quick { 2_000 } else { SCHEDULES },
+            schedules: if quick { 2_000 } else { SCHEDULES_TEST },
             mutant_schedules: MUTANT_SCHEDULES,
             one_mutant_in: ONE_MUTANT_IN_TEST,
             model_seconds: MODEL_SECONDS,
