@@ -1,8 +1,8 @@
 //! Every example of every crate, built and run: it must end well within its time.
 //!
 //! Examples are programs a user would really run, so they are run as users run them, but for one variable that
-//! asks them to be short, and without optimisation: what they stand on was built so for the tests. The executables are run themselves and not through cargo, so that the one that is too
-//! slow is the one that is stopped.
+//! asks them to be short, and without optimisation: what they stand on was built so for the tests. The executables
+//! are run themselves and not through cargo, so that the one that is too slow is the one that is stopped.
 //!
 //! Not here: examples inside documentation; those are doc tests.
 
