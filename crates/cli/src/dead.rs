@@ -44,15 +44,16 @@ enum DeadCommand {
     Purge(ChoiceArguments),
 }
 
+/// Which dead letters are meant; `nats dead` asks for the same.
 #[derive(Debug, Args)]
-struct FilterArguments {
+pub(crate) struct FilterArguments {
     /// Only those of this handler
     #[arg(long, value_name = "NAME")]
-    handler: Option<String>,
+    pub(crate) handler: Option<String>,
 
     /// Only those that died so long ago
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    older_than: Option<Duration>,
+    pub(crate) older_than: Option<Duration>,
 }
 
 #[derive(Debug, Args)]

@@ -6,16 +6,17 @@
 use super::queue::{QueueArguments, failure};
 use crate::answer::Id;
 use crate::columns::{Cell, Heading, table};
+use crate::dead::FilterArguments;
 use crate::failure::{FAILED, Failure};
 use crate::output::{self, harmless};
 use crate::paint::{Paint, Tone};
 use crate::task_argument;
-use crate::units::{parse_time, time};
+use crate::units::time;
 use clap::{Args, Subcommand, value_parser};
 use millpond_nats::{Letter, LetterFilter, NatsClient};
 use millpond_tasks::{ErrorCode, TaskId};
 use serde_json::json;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The most letters that are listed or tried again at once.
 const LETTERS_MAX: u64 = 100_000;
@@ -44,17 +45,6 @@ enum DeadCommand {
     Retry(ChoiceArguments),
     /// Let dead letters go
     Purge(ChoiceArguments),
-}
-
-#[derive(Debug, Args)]
-struct FilterArguments {
-    /// Only those of this handler
-    #[arg(long, value_name = "NAME")]
-    handler: Option<String>,
-
-    /// Only those that died so long ago
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    older_than: Option<Duration>,
 }
 
 #[derive(Debug, Args)]
@@ -110,10 +100,8 @@ struct ChoiceArguments {
     queue: QueueArguments,
 }
 
-impl FilterArguments {
-    fn filter(&self) -> LetterFilter {
-        LetterFilter { handler: self.handler.clone(), older_than: self.older_than, id: None }
-    }
+fn filter(arguments: &FilterArguments) -> LetterFilter {
+    LetterFilter { handler: arguments.handler.clone(), older_than: arguments.older_than, id: None }
 }
 
 pub(super) fn run(arguments: &DeadArguments) -> Result<(), Failure> {
@@ -128,7 +116,7 @@ pub(super) fn run(arguments: &DeadArguments) -> Result<(), Failure> {
 fn ls(arguments: &ListArguments) -> Result<(), Failure> {
     let (client, _) = arguments.queue.connect()?;
     let max = usize::try_from(arguments.max).unwrap_or(usize::MAX);
-    let (letters, kept) = client.dead(&arguments.filter.filter(), max).map_err(|error| failure(&error))?;
+    let (letters, kept) = client.dead(&filter(&arguments.filter), max).map_err(|error| failure(&error))?;
     if arguments.json {
         return letters.iter().try_for_each(output::print_json);
     }
@@ -243,9 +231,9 @@ fn purge(arguments: &ChoiceArguments) -> Result<(), Failure> {
 /// What is meant, one after the other.
 fn filters(arguments: &ChoiceArguments) -> Vec<LetterFilter> {
     if arguments.all {
-        return vec![arguments.filter.filter()];
+        return vec![filter(&arguments.filter)];
     }
-    let with_id = |id: &TaskId| LetterFilter { id: Some(id.clone()), ..arguments.filter.filter() };
+    let with_id = |id: &TaskId| LetterFilter { id: Some(id.clone()), ..filter(&arguments.filter) };
     arguments.ids.iter().map(with_id).collect()
 }
 

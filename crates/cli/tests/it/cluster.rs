@@ -24,8 +24,6 @@ mod wire;
 
 use crew::{Crew, Member};
 use engine::Engine;
-use std::env;
-use std::hash::{BuildHasher, RandomState};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -40,32 +38,5 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         assert!(Instant::now() < deadline, "it never came to this: {what}");
         thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn number(name: &str, otherwise: u64) -> u64 {
-    env::var(name).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}: a whole number")))
-}
-
-/// SplitMix64: small, and good enough to choose moments.
-struct Dice(u64);
-
-impl Dice {
-    /// The same choices again if `MILLPOND_SEED` says so.
-    fn seeded() -> Self {
-        let seed = number("MILLPOND_SEED", RandomState::new().hash_one(0_u8));
-        println!("MILLPOND_SEED={seed}");
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
     }
 }

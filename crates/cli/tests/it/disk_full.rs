@@ -5,7 +5,7 @@
 //! not.
 //!
 //! The file system is a tmpfs in namespaces of its own, which needs no rights but those to make namespaces. Where the
-//! system allows none, these tests fail and say so; `MILLPOND_WITHOUT_NAMESPACES=1` leaves them out, in so many words.
+//! system allows none, these tests fail and say so.
 
 use crate::daemon::{Folder, signal};
 use millpond_local::{Client, Flags, Kind};
@@ -57,12 +57,7 @@ struct Disk {
 }
 
 impl Disk {
-    /// None if it was said that there are no namespaces here.
-    fn new() -> Option<Self> {
-        if std::env::var_os("MILLPOND_WITHOUT_NAMESPACES").is_some() {
-            eprintln!("NOT RUN: a disk that is really full, because of MILLPOND_WITHOUT_NAMESPACES");
-            return None;
-        }
+    fn new() -> Self {
         let folder = Folder::new();
         folder.write("millpond.toml", SETTINGS);
         fs::create_dir(folder.path().join("disk")).unwrap();
@@ -95,10 +90,9 @@ impl Disk {
         assert_eq!(
             disk.line(),
             "mounted\n",
-            "a tmpfs cannot be mounted in namespaces here, so a full disk cannot be tried; allow user namespaces, or \
-             set MILLPOND_WITHOUT_NAMESPACES=1 to leave this out"
+            "a tmpfs cannot be mounted in namespaces here, so a full disk cannot be tried; allow user namespaces"
         );
-        Some(disk)
+        disk
     }
 
     fn line(&mut self) -> String {
@@ -190,7 +184,7 @@ fn fill(client: &mut Client) -> (Vec<u64>, Vec<u64>) {
 
 #[test]
 fn a_full_disk_refuses_what_is_new_and_recovers_with_all_that_was_acknowledged() {
-    let Some(mut disk) = Disk::new() else { return };
+    let mut disk = Disk::new();
     let mut client = disk.start();
     let running = r#"{"task_id": "running", "handler": "sleep", "args": {"ms": 600000}}"#;
     client.send(Kind::Submit, Flags::NONE, 1, running.as_bytes()).unwrap();
@@ -237,7 +231,7 @@ fn a_full_disk_refuses_what_is_new_and_recovers_with_all_that_was_acknowledged()
 
 #[test]
 fn a_task_that_ends_on_a_full_disk_is_told_once_there_is_room() {
-    let Some(mut disk) = Disk::new() else { return };
+    let mut disk = Disk::new();
     let mut client = disk.start();
     let mut waiting = disk.client();
     // It ends when a file is there that is none of the small disk's.

@@ -9,13 +9,12 @@
 //! earlier run; both are printed, and a table of what was found.
 
 use crate::daemon::{Folder, signal};
+use crate::dice::{self, Dice, number};
 use millpond_local::{Client, Flags, Kind};
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
-use std::env;
 use std::fmt::Write as _;
 use std::fs;
-use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -45,26 +44,6 @@ memory_door.enabled = false
 web.enabled = false
 drain_timeout = '2s'
 ";
-
-fn number(name: &str, otherwise: u64) -> u64 {
-    env::var(name).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}: a whole number")))
-}
-
-/// SplitMix64: small, and good enough to choose moments.
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
 
 /// What clients were told.
 #[derive(Default)]
@@ -390,8 +369,8 @@ fn is_snapshot_begun(journal: &Path) -> bool {
 #[test]
 fn nothing_that_was_acknowledged_is_lost_however_often_the_daemon_is_killed() {
     let kills = number("MILLPOND_KILLS", 10);
-    let seed = number("MILLPOND_SEED", RandomState::new().hash_one(0_u8));
-    println!("MILLPOND_KILLS={kills} MILLPOND_SEED={seed}");
+    let seed = dice::seed();
+    println!("MILLPOND_KILLS={kills}");
     let arena = Arena::new();
     let mut rows: Vec<Row> = MOMENTS.iter().map(|_| Row::default()).collect();
     let mut dice = Dice(seed);

@@ -9,6 +9,7 @@ mod cluster;
 mod configuration;
 mod daemon;
 mod dead;
+mod dice;
 mod disk_full;
 mod durable;
 mod isolation;

@@ -9,7 +9,8 @@
 
 use super::books::Books;
 use super::books::Work::{self, Append, Note};
-use super::{Crew, Dice, LEASE, Member};
+use super::{Crew, LEASE, Member};
+use crate::dice::{Dice, seed};
 use std::thread;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ fn work(number: u64) -> Work {
 
 #[test]
 fn a_server_that_is_killed_and_comes_back_loses_no_task_and_stalls_nobody() {
-    let mut dice = Dice::seeded();
+    let mut dice = Dice(seed());
     let mut crew = Crew::new();
     let mut books = Books::new(&crew);
     let mut members = ["one", "two", "three"].map(|name| crew.member(name));
