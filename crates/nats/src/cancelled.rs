@@ -10,6 +10,7 @@
 use async_nats::Client;
 use async_nats::jetstream;
 use futures_util::StreamExt;
+use millpond_tasks::Log;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
@@ -68,10 +69,22 @@ impl Cancelled {
     }
 
     /// Watches the bucket for ever. `loaded` is told once all marks that were there have been read.
-    pub(crate) async fn watch(self: Arc<Self>, client: Client, bucket: String, loaded: Arc<Notify>) {
+    pub(crate) async fn watch(
+        self: Arc<Self>,
+        client: Client,
+        bucket: String,
+        loaded: Arc<Notify>,
+        log: Log,
+    ) {
+        let mut is_told = false;
         loop {
-            // Whatever is wrong with the watch, it is begun anew: nobody else would.
-            let _ = self.watch_once(&client, &bucket, &loaded).await;
+            // Whatever is wrong with the watch, it is begun anew: nobody else would. It is told once.
+            if let Err(error) = self.watch_once(&client, &bucket, &loaded).await
+                && !is_told
+            {
+                is_told = true;
+                log.warn(&format!("nats: bucket {bucket}: cancelled tasks cannot be watched: {error}"));
+            }
             tokio::time::sleep(PAUSE).await;
         }
     }

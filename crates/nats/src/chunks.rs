@@ -16,10 +16,13 @@ use std::sync::atomic::Ordering::Relaxed;
 const TURN_BYTES: usize = 256 << 10;
 
 impl Engine {
-    /// Publishes what tasks have said.
+    /// Publishes some of what each task has said. One that talks on and on has its next piece in the next turn: leases
+    /// are renewed in between.
     pub(crate) async fn take_chunks(&mut self) {
         for sequence in self.shared.take_talking() {
-            while self.say_some(sequence).await {}
+            if self.say_some(sequence).await {
+                self.shared.is_talking(sequence);
+            }
         }
     }
 

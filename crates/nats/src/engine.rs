@@ -210,6 +210,7 @@ impl Engine {
             client.clone(),
             shared.queue.cancelled(),
             Arc::clone(&loaded),
+            shared.log.clone(),
         );
         beside.push(tokio::spawn(watch));
         beside.push(tokio::spawn(presence::keep(Arc::clone(&shared), client.clone())));

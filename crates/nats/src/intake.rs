@@ -207,7 +207,7 @@ impl Engine {
             .await;
     }
 
-    /// Hands it to the service.
+    /// Runs it here if it is quick, or else hands it to the service; unless it came too often, or too late.
     async fn try_to_run(&mut self, sequence: u64, mut request: Request) {
         let shared = Arc::clone(&self.shared);
         let Some(held) = self.held.get_mut(&sequence) else { return };
@@ -230,8 +230,15 @@ impl Engine {
         request.run_at_ms = None;
         request.idempotency_key = None;
         if let Some(number) = shared.service.quick_number(&request).filter(|_| !held.heading.streams) {
-            return self.run_here(sequence, number, &request).await;
+            return self.run_here(sequence, number, request).await;
         }
+        self.hand_over(sequence, request).await;
+    }
+
+    /// Hands it to the service, if that has a slot for it.
+    async fn hand_over(&mut self, sequence: u64, mut request: Request) {
+        let shared = Arc::clone(&self.shared);
+        let Some(held) = self.held.get_mut(&sequence) else { return };
         if self.in_service >= self.service_slots.now(self.workers) {
             return self.queue_here(sequence);
         }
@@ -266,7 +273,7 @@ impl Engine {
     }
 
     /// Answers on this thread, which is quicker than any other.
-    async fn run_here(&mut self, sequence: u64, number: u32, request: &Request) {
+    async fn run_here(&mut self, sequence: u64, number: u32, request: Request) {
         let Some(held) = self.held.get_mut(&sequence) else { return };
         self.next_run += 1;
         held.run = self.next_run;
@@ -280,7 +287,7 @@ impl Engine {
             Some(Ok(())) => None,
             Some(Err(failure)) => Some(failure),
             // It does not want to be quick this time.
-            None => return self.submit_slowly(sequence, request.clone()).await,
+            None => return self.hand_over(sequence, request).await,
         };
         let attempts = held.failures + 1;
         let (waited, ran) = (waited.as_micros(), began.elapsed().as_micros());
@@ -298,14 +305,6 @@ impl Engine {
         };
         let run = held.run;
         self.has_ended(Ended { sequence, run, outcome, failure, checkpoint: None, pause }).await;
-    }
-
-    /// As a task like others.
-    async fn submit_slowly(&mut self, sequence: u64, mut request: Request) {
-        // An affinity that nobody has is enough for it to be no quick request.
-        request.timeout =
-            request.timeout.or(Some(Duration::from_millis(self.shared.service.limits().timeout_ms_max)));
-        Box::pin(self.try_to_run(sequence, request)).await;
     }
 
     /// The service did not take it.
@@ -412,7 +411,7 @@ impl Engine {
 }
 
 /// When a request is due that came at `since_ms`, if it has to wait at all.
-fn due_of(request: &Request, since_ms: u64) -> Option<u64> {
+pub(crate) fn due_of(request: &Request, since_ms: u64) -> Option<u64> {
     let delay_ms = u64::try_from(request.delay.as_millis()).unwrap_or(u64::MAX);
     request.run_at_ms.or_else(|| (delay_ms > 0).then(|| since_ms.saturating_add(delay_ms)))
 }

@@ -126,6 +126,16 @@ impl Shared {
         std::mem::swap(into, &mut *lock(&self.ended));
     }
 
+    /// A task has said something that is not published yet.
+    pub(crate) fn is_talking(&self, sequence: u64) {
+        let mut talking = lock(&self.talking);
+        if !talking.contains(&sequence) {
+            talking.push(sequence);
+        }
+        drop(talking);
+        self.bell.notify_one();
+    }
+
     pub(crate) fn take_talking(&self) -> Vec<u64> {
         std::mem::take(&mut *lock(&self.talking))
     }
@@ -150,12 +160,7 @@ impl Shared {
 /// A task whose stream is published has said something: the tag is its sequence.
 impl Watch for Shared {
     fn told(&self, tag: u64, _: &Arc<Task>) {
-        let mut talking = lock(&self.talking);
-        if !talking.contains(&tag) {
-            talking.push(tag);
-        }
-        drop(talking);
-        self.bell.notify_one();
+        self.is_talking(tag);
     }
 }
 
