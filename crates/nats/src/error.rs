@@ -58,6 +58,10 @@ impl NatsError {
         match number {
             // Stream, consumer, message not found.
             10_059 | 10_014 | 10_037 => Self::Missing(format!("{what}: {words}")),
+            // A message cannot be removed: it is not there.
+            10_057 if words.contains("no message found") || words.contains("EOF") => {
+                Self::Missing(format!("{what}: {words}"))
+            }
             // The account, or the server, has no JetStream.
             10_039 | 10_076 | 10_035 => Self::Unable(format!(
                 "{what}: {words}; start the server with -js, or allow it to the account"

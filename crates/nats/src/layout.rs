@@ -155,6 +155,7 @@ fn streams(queue: &Queue, settings: &NatsSettings) -> Vec<Plan> {
         json!({
             "name": name, "subjects": subjects, "retention": "workqueue", "discard": "new", "max_age": 0,
             "max_msgs_per_subject": -1, "no_ack": false, "sealed": false, "mirror": null, "sources": null,
+            "deny_delete": false,
         }),
         json!({
             "storage": storage, "num_replicas": settings.replicas, "max_msgs": settings.messages_max,

@@ -28,6 +28,7 @@ mod figures;
 mod holding;
 mod intake;
 mod layout;
+mod leftovers;
 mod link;
 mod message;
 mod names;

@@ -5,16 +5,17 @@
 //!
 //! Here also: how far a server that was restarted may have forgotten. After a crash the server may give out tasks
 //! that were acknowledged, as if for the first time. Whoever finds another server than the one noted down notes the
-//! last sequence: tasks up to there are looked up before they are run.
+//! last sequence: tasks up to there are looked up before they are run, and those that the server would give to nobody
+//! are looked after (`leftovers.rs`).
 
-use crate::api::{ask, get_entry, put_entry, put_soon, remove_entry, stream_info};
+use crate::api::{get_entry, put_entry, put_soon, remove_entry, stream_info};
 use crate::error::NatsError;
+use crate::leftovers;
 use crate::message::results_name;
-use crate::names::{Lane, key_of_name};
+use crate::names::key_of_name;
 use crate::shared::{Shared, now_ms};
 use async_nats::Client;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -75,7 +76,7 @@ pub(crate) async fn keep(shared: Arc<Shared>, client: Client) {
         }
         let until = shared.leftovers.load(Relaxed);
         if until > 0 {
-            match remove_leftovers(&shared, &client, until).await {
+            match leftovers::look_after(&shared, &client, until).await {
                 Ok(true) => shared.leftovers.store(0, Relaxed),
                 Ok(false) => {}
                 Err(error) => shared.log.debug(&format!("nats: {error}")),
@@ -147,36 +148,4 @@ async fn note_server(shared: &Shared, client: &Client) -> Result<u64, NatsError>
     let revision = entry.as_ref().map_or(0, |entry| entry.revision);
     put_entry(client, &bucket, ENGINE_KEY, json.into(), Some(revision)).await?;
     Ok(until)
-}
-
-/// After a restart the server may have tasks again that were acknowledged, below the place up to which it gives out
-/// none: they would stay for ever and take room. What lies there was acknowledged by definition. That place moves on
-/// as the tasks that were given out before the restart end, so this is done again until nothing is left. Says whether
-/// that is so.
-async fn remove_leftovers(shared: &Shared, client: &Client, until: u64) -> Result<bool, NatsError> {
-    let stream = shared.queue.stream();
-    let mut is_done = true;
-    for lane in Lane::ALL {
-        let info = ask(client, &format!("CONSUMER.INFO.{stream}.{lane}"), &Value::Null).await?;
-        let number = |value: &Value| value.as_u64().unwrap_or_default();
-        let is_idle = number(&info["num_pending"]) == 0 && number(&info["num_ack_pending"]) == 0;
-        let floor = number(&info["ack_floor"]["stream_seq"]);
-        // With nothing under way, everything that was given out has ended.
-        let floor = if is_idle { floor.max(number(&info["delivered"]["stream_seq"])) } else { floor };
-        is_done &= is_idle || floor >= until;
-        // Not beyond what was there at the restart: a server that lost the end of its stream numbers new tasks below
-        // the old place.
-        let last = floor.min(until);
-        if last == 0 {
-            continue;
-        }
-        let body = json!({"filter": shared.queue.subject(lane), "seq": last + 1});
-        let answer = ask(client, &format!("STREAM.PURGE.{stream}"), &body).await?;
-        let purged = number(&answer["purged"]);
-        if purged > 0 {
-            let words = "ended tasks that the server had again after a restart";
-            shared.log.warn(&format!("nats: removed {purged} {words}"));
-        }
-    }
-    Ok(is_done)
 }

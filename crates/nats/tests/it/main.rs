@@ -6,6 +6,7 @@
 mod server;
 
 mod ground;
+mod leftovers;
 mod life;
 mod misfortunes;
 mod refusals;

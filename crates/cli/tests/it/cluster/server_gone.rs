@@ -1,6 +1,7 @@
-//! The server goes away while daemons work: killed and started again on its store, or stopped for longer than a lease.
+//! The server goes away while daemons work: killed and started again on its store, alone or together with a daemon, or
+//! stopped for longer than a lease.
 //!
-//! Nobody starts a daemon anew for it. Tasks that were accepted are done, and so are those that come afterwards: a
+//! No other daemon is started anew for it. Tasks that were accepted are done, and so are those that come afterwards: a
 //! daemon that has silently stopped to fetch would leave them.
 //!
 //! nats-server 2.9 writes down lazily how far its consumers are and what they acknowledged. So after it was killed it
@@ -39,6 +40,29 @@ fn a_server_that_is_killed_and_comes_back_loses_no_task_and_stalls_nobody() {
     let sums = books.judge();
     println!("{sums:?}");
     // Those that were under way at one of the three kills, and no more.
+    assert!(sums.beyond < sums.tasks / 2, "{sums:?}");
+}
+
+#[test]
+fn a_server_and_a_daemon_that_are_killed_together_lose_no_task() {
+    let mut dice = Dice(seed());
+    let mut crew = Crew::new();
+    let mut books = Books::new(&crew);
+    let mut members = ["one", "two", "three"].map(|name| crew.member(name));
+    members.iter_mut().for_each(Member::start);
+    for _ in 0..3 {
+        let before = books.submitted();
+        books.submit(TASKS, work);
+        books.wait_for(before + dice.below(TASKS));
+        let member = &mut members[dice.below(3) as usize];
+        crew.engine.kill();
+        member.kill();
+        crew.engine.start_again();
+        books.wait_for_all();
+        member.start();
+    }
+    let sums = books.judge();
+    println!("{sums:?}");
     assert!(sums.beyond < sums.tasks / 2, "{sums:?}");
 }
 
