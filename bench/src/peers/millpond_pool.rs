@@ -25,6 +25,27 @@ impl Pool for millpond::Pool {
     }
 }
 
+/// With `batch_max` 64.
+pub(crate) struct InBatches(millpond::Pool);
+
+impl Pool for InBatches {
+    type Handle = PoolHandle;
+
+    fn start(size: Size) -> Self {
+        let config = PoolConfig {
+            workers: size.workers,
+            queue_capacity: size.capacity,
+            batch_max: 64,
+            ..PoolConfig::default()
+        };
+        Self(millpond::Pool::start(config).expect("the size is a valid constant"))
+    }
+
+    fn handle(&self) -> PoolHandle {
+        PoolHandle::clone(&self.0)
+    }
+}
+
 impl Spawn for PoolHandle {
     #[inline]
     fn spawn(&self, task: impl FnOnce() + Send + 'static) {

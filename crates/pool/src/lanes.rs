@@ -156,6 +156,23 @@ impl Lanes {
         None
     }
 
+    /// As `claim`, and claims up to `more` tasks right after it too, which are handed to `other`: unless there are
+    /// several lanes, whose order each task has to follow by itself.
+    #[inline(always)]
+    pub(crate) fn claim_some<'a>(
+        &'a self,
+        turn: &Turn,
+        more: usize,
+        other: impl FnMut(Claimed<'a, Task>),
+    ) -> Option<Claimed<'a, Task>> {
+        match &self.gates {
+            [high, normal, low] if more > 0 && high.get().is_none() && low.get().is_none() => {
+                normal.get()?.try_claim_some(more, other).ok()
+            }
+            _ => self.claim(turn),
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.all().all(Gate::is_empty)
     }

@@ -77,6 +77,65 @@ pub(crate) struct Task {
 // SAFETY: every constructor asks for `Send` contents, and a task is used by one thread at a time.
 unsafe impl Send for Task {}
 
+/// A task that was moved, once, to where it is used. A task is seven words: to hand it up from call to call would cost
+/// more than to find it.
+pub(crate) struct InHand<'a>(&'a mut MaybeUninit<Task>);
+
+impl<'a> InHand<'a> {
+    /// The oldest task of a worker's own queue.
+    #[inline(always)]
+    pub(crate) fn from_own(own: &StealQueue<Task>, place: &'a mut MaybeUninit<Task>) -> Option<Self> {
+        own.pop_oldest_into(place).then(|| Self(place))
+    }
+
+    /// A task that is still in its slot.
+    #[inline(always)]
+    pub(crate) fn from_slot(claimed: Claimed<'_, Task>, place: &'a mut MaybeUninit<Task>) -> Self {
+        claimed.take_into(place);
+        Self(place)
+    }
+
+    #[inline(always)]
+    pub(crate) fn from_task(task: Task, place: &'a mut MaybeUninit<Task>) -> Self {
+        place.write(task);
+        Self(place)
+    }
+
+    #[inline(always)]
+    pub(crate) fn take(self) -> Task {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: each `from_` has put a whole task there, and nobody uses it again, since `this` is not dropped.
+        unsafe { this.0.assume_init_read() }
+    }
+
+    /// As [`Task::run`], where it is.
+    #[inline(always)]
+    pub(crate) fn run(self) -> Ran {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: each `from_` has put a whole task there, and nothing has used it up since.
+        let task: &mut Task = unsafe { this.0.assume_init_mut() };
+        // SAFETY: `kind` was made with the payload, and nobody uses the task again, since `this` is not dropped.
+        unsafe { (task.kind.run)(&raw mut task.payload) }
+    }
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        // SAFETY: each `from_` has put a whole task there, and what uses it up forgets this.
+        unsafe { self.0.assume_init_drop() };
+    }
+}
+
+/// Moves a task from its slot to the end of a worker's own queue, unless there is no room.
+#[inline(always)]
+pub(crate) fn move_to_own<'a>(
+    claimed: Claimed<'a, Task>,
+    own: &StealQueue<Task>,
+) -> Result<(), Claimed<'a, Task>> {
+    // SAFETY: `take_into` moves a whole task there, and uses the gate that the task was claimed from, not the queue.
+    unsafe { own.push_filled(claimed, Claimed::take_into) }
+}
+
 /// Work that is about to become a task, in its place in a queue. To hand seven words from call to call, and copy them
 /// each time, took as long as all the rest.
 pub(crate) struct Seed<R>(R);
@@ -116,7 +175,11 @@ impl<R: Run> Seed<R> {
             return Err(self);
         }
         // SAFETY: as the work fits into the task, to make the task is to move the work, which uses no queue.
-        unsafe { own.push_with(self, Self::into_task) }
+        unsafe {
+            own.push_filled(self, |seed, place| {
+                place.write(seed.into_task());
+            })
+        }
     }
 }
 
@@ -177,17 +240,6 @@ impl Task {
     pub(crate) fn run(self) -> Ran {
         let mut task = ManuallyDrop::new(self);
         // SAFETY: `kind` was made with the payload, and `ManuallyDrop` keeps it from being used again.
-        unsafe { (task.kind.run)(&raw mut task.payload) }
-    }
-
-    /// As `run`, straight from its slot: it is copied once.
-    #[inline(always)]
-    pub(crate) fn run_claimed(claimed: Claimed<'_, Self>) -> Ran {
-        let mut place = MaybeUninit::uninit();
-        claimed.take_into(&mut place);
-        // SAFETY: `take_into` has moved a whole task there, which nothing drops, as it stays in a `MaybeUninit`.
-        let task: &mut Self = unsafe { place.assume_init_mut() };
-        // SAFETY: `kind` was made with the payload, and the task is not used again.
         unsafe { (task.kind.run)(&raw mut task.payload) }
     }
 

@@ -14,7 +14,7 @@ pub(crate) use run::IN_PLACE_DEPTH_MAX;
 use run::RunHere;
 
 use crate::config::Hook;
-use crate::counters::Counters;
+use crate::counters::{Counters, Ending};
 use crate::current;
 use crate::job::Job;
 use crate::join::Forks;
@@ -30,6 +30,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 use steal::{MailSeen, Thieving};
 
 /// Everything in it belongs to its thread; tasks reach it through `current.rs`, hence the cells.
@@ -51,6 +52,12 @@ pub(crate) struct Worker {
     turn: Turn,
     /// Counts the looks for work, so that others' queues come first now and then.
     tick: Cell<u32>,
+    /// How many tasks are taken along when one is taken from the shared lanes.
+    haul: Cell<usize>,
+    /// How many of those that were taken along last are still in `own`, at most: thieves may have been there.
+    hauled: Cell<usize>,
+    /// How many had ended here when `haul` was last decided, and when that was.
+    weighed: Cell<(u64, Instant)>,
     /// The state of the random choice of whom to rob first.
     random: Cell<u32>,
     thieving: RefCell<Thieving>,
@@ -85,8 +92,8 @@ impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, number: usize, own: StealQueue<Task>) -> Self {
         let thief =
             Thief::new(shared.config.stealing).expect("the settings were checked before the pool began");
+        let seat = Arc::clone(shared.seat(number));
         Self {
-            seat: Arc::clone(shared.seat(number)),
             shared,
             number,
             own,
@@ -96,12 +103,16 @@ impl Worker {
             next_in_a_row: Cell::new(0),
             turn: Turn::default(),
             tick: Cell::new(0),
+            haul: Cell::new(0),
+            hauled: Cell::new(0),
+            weighed: Cell::new((seat.counters.endings(Ending::Completed), Instant::now())),
             random: Cell::new((number as u32 + 1).wrapping_mul(0x9E37_79B9)),
             thieving: RefCell::new(Thieving::new(thief)),
             mail_seen: Cell::new(None),
             mail_is_ripe: Cell::new(false),
             depth: Cell::new(0),
             standing: Cell::new(Standing::No),
+            seat,
         }
     }
 

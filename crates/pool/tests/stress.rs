@@ -94,6 +94,7 @@ fn with_policies(config: PoolConfig, dice: &mut Dice) -> PoolConfig {
         ..ScaleSettings::default()
     };
     PoolConfig {
+        batch_max: [1, 8, 64][dice.below(3) as usize],
         strategy: any_strategy(dice),
         back_pressure: policies[dice.below(policies.len() as u64) as usize],
         stealing: StealSettings {

@@ -25,7 +25,8 @@
 //! No order is promised among sleepers. A thread stopped between its claim and its last step holds up those
 //! who come to the same slot; they nap rather than spin.
 //!
-//! Not here: what is measured (`gate_meter.rs`), the sleeping itself (`futex.rs`).
+//! Not here: what is measured (`gate_meter.rs`), how long a caller looks again (`gate_waiting.rs`), the sleeping itself
+//! (`futex.rs`).
 
 use crate::cursor::Cursor;
 use crate::edge::{Edge, left_out};
@@ -33,6 +34,7 @@ use crate::futex::{self, Scope};
 use crate::gate_claimed::Claimed;
 use crate::gate_meter::{GateStats, Meter};
 use crate::gate_refusal::{NoValue, Refusal};
+use crate::gate_waiting::{Next, Until, Waiting, until};
 use crate::slots::{CapacityError, Look, POSITION_BITS, Patience, Slots, drop_all};
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 use alloc::vec::Vec;
@@ -103,14 +105,6 @@ impl Drop for EndsProgram {
     fn drop(&mut self) {
         std::process::abort();
     }
-}
-
-/// How long a caller waits.
-#[derive(Clone, Copy)]
-enum Until {
-    Now,
-    Deadline(Instant),
-    Forever,
 }
 
 /// Why an attempt came to nothing.
@@ -424,6 +418,36 @@ impl<T> Gate<T> {
         claimed.then_some(word)
     }
 
+    /// Claims the oldest value at once, and with the same step up to `more` of those right after it, as far as they are
+    /// there. Returns the first position and the one after the last.
+    #[inline(always)]
+    pub(crate) fn claim_some_at_once(&self, more: usize) -> Option<(u64, u64)> {
+        let word = self.head.guess();
+        if word > POSITION || self.slots.look_full(word) != Look::Ready {
+            return None;
+        }
+        let mut end = self.slots.next(word);
+        for _ in 0..more.min(self.capacity() - 1) {
+            if !self.slots.is_full(end) {
+                break;
+            }
+            end = self.slots.next(end);
+        }
+        // Nobody can have emptied one of them if the head is still where it was.
+        self.head.advance(word, end).then_some((word, end))
+    }
+
+    /// Receives what is in a slot that a glance saw full, now that its position is claimed. Returns the position after
+    /// it.
+    #[inline(always)]
+    pub(crate) fn receive(&self, position: u64) -> u64 {
+        if !left_out("GATE_CLAIM_SOME_RECEIVES") {
+            let look = self.slots.look_full(position);
+            debug_assert_eq!(look, Look::Ready, "only who has claimed it changes it");
+        }
+        self.slots.next(position)
+    }
+
     /// Claims the next position of one end and takes one sleeper, if any, off its word. Returns the word as it was.
     #[inline(never)]
     fn claim_slowly(
@@ -596,73 +620,6 @@ fn take_wake(wakes: &AtomicU32) -> bool {
         }
     }
     false
-}
-
-/// What a blocked caller does next.
-enum Next {
-    LookAgain,
-    GiveUp,
-    /// Sleep, until this time at most.
-    Sleep(Option<Instant>),
-}
-
-/// One caller's wait: it looks again a few times, offering its processor in between, then sleeps.
-struct Waiting {
-    looks_left: u32,
-    until: Until,
-}
-
-impl Waiting {
-    /// How long a caller who does not wait, and one who does, may linger (`cursor.rs`), in pauses of the processor.
-    const PAUSES_NOW: u32 = 32;
-    const PAUSES_WAITING: u32 = 256;
-    /// Between two looks of one who waits.
-    const PAUSES_LOOK: u32 = 64;
-
-    #[inline(always)]
-    fn new(spins: u32, until: Until) -> Self {
-        Self { looks_left: spins, until }
-    }
-
-    /// `gained` counts what the other side has done meanwhile.
-    #[cold]
-    fn next(&mut self, end: &Cursor, position: u64, gained: impl Fn() -> usize) -> Next {
-        let limit = match self.until {
-            Until::Now if end.lull.linger(position, Self::PAUSES_NOW, &gained) => return Next::LookAgain,
-            Until::Now => return Next::GiveUp,
-            Until::Deadline(deadline) if Instant::now() >= deadline => return Next::GiveUp,
-            Until::Deadline(deadline) => Some(deadline),
-            Until::Forever => None,
-        };
-        if self.looks_left == 0 || cfg!(any(loom, shuttle)) {
-            return Next::Sleep(limit);
-        }
-        if end.lull.linger(position, Self::PAUSES_WAITING, &gained) {
-            return Next::LookAgain;
-        }
-        // Whoever is waited for may lack a processor: offer this one before each spell of pauses.
-        self.looks_left -= 1;
-        if self.looks_left % 2 == 1 {
-            crate::sync::yield_now();
-        } else {
-            for _ in 0..Self::PAUSES_LOOK {
-                crate::sync::spin_loop();
-            }
-        }
-        Next::LookAgain
-    }
-
-    /// After a wake-up one look follows, and sleep again if that is in vain; when time ran out, one last look.
-    fn slept(&mut self, woken: bool) {
-        if !woken {
-            self.until = Until::Deadline(Instant::now());
-        }
-    }
-}
-
-fn until(timeout: Duration) -> Until {
-    // A time-out past the end of the clock is no time-out.
-    Instant::now().checked_add(timeout).map_or(Until::Forever, Until::Deadline)
 }
 
 impl<T> Drop for Gate<T> {

@@ -6,6 +6,8 @@
 //! Not here: how a value is claimed (`gate.rs`).
 
 use crate::gate::Gate;
+use crate::gate_refusal::NoValue;
+use crate::slots::drop_all;
 use core::fmt;
 use core::mem::{ManuallyDrop, MaybeUninit};
 
@@ -36,6 +38,50 @@ impl<T> Claimed<'_, T> {
     pub fn take_into(self, place: &mut MaybeUninit<T>) {
         let this = ManuallyDrop::new(self);
         this.gate.empty_into(this.word, place);
+    }
+}
+
+impl<T> Gate<T> {
+    /// As [`try_claim`](Self::try_claim), and claims up to `more` of the values right after it with the same step, as
+    /// far as they are there. Those are handed to `other`, oldest first.
+    #[inline(always)]
+    pub fn try_claim_some<'a>(
+        &'a self,
+        more: usize,
+        mut other: impl FnMut(Claimed<'a, T>),
+    ) -> Result<Claimed<'a, T>, NoValue> {
+        let Some((first, end)) = self.claim_some_at_once(more) else { return self.try_claim() };
+        let first_claimed = Claimed::new(self, first);
+        let mut others = Others { gate: self, next: self.receive(first), end };
+        while let Some(claimed) = others.next() {
+            other(claimed);
+        }
+        Ok(first_claimed)
+    }
+}
+
+/// Values that are claimed and not handed out yet. Should whoever is handed them panic, the rest are dropped.
+struct Others<'a, T> {
+    gate: &'a Gate<T>,
+    next: u64,
+    end: u64,
+}
+
+impl<'a, T> Others<'a, T> {
+    #[inline(always)]
+    fn next(&mut self) -> Option<Claimed<'a, T>> {
+        let position = self.next;
+        if position == self.end {
+            return None;
+        }
+        self.next = self.gate.receive(position);
+        Some(Claimed::new(self.gate, position))
+    }
+}
+
+impl<T> Drop for Others<'_, T> {
+    fn drop(&mut self) {
+        drop_all(|| self.next().map(Claimed::take));
     }
 }
 

@@ -5,6 +5,7 @@
 //! wakes both sides, however many.
 
 use crate::gate::Gate;
+use crate::gate_claimed::Claimed;
 use crate::gate_refusal::{NoValue, Refusal};
 use crate::model::explore;
 use crate::sync::{Arc, AtomicU32, Ordering::Relaxed, UnsafeCell, full_fence, thread};
@@ -181,5 +182,41 @@ fn a_producer_that_waits_is_told_of_a_place_elsewhere() {
         gate.nudge();
         assert_eq!(producer.join().unwrap(), Err(Refusal::Full(2)));
         assert_eq!(gate.try_dequeue(), Ok(1));
+    });
+}
+
+/// Two values at once, or as many as there are; the oldest comes last.
+fn claim_two(gate: &Gate<u32>) -> Vec<u32> {
+    let mut taken = Vec::new();
+    let oldest = gate.try_claim_some(1, |other| taken.push(other.take()));
+    taken.extend(oldest.map(Claimed::take));
+    taken
+}
+
+#[test]
+fn what_is_claimed_with_one_step_is_whole() {
+    explore(2, || {
+        let gate = gate(2);
+        let consumer = start(&gate, claim_two);
+        assert_eq!(gate.try_enqueue(1), Ok(()));
+        assert_eq!(gate.try_enqueue(2), Ok(()));
+        let mut taken = consumer.join().unwrap();
+        taken.extend(core::iter::from_fn(|| gate.try_dequeue().ok()));
+        taken.sort_unstable();
+        assert_eq!(taken, [1, 2]);
+    });
+}
+
+#[test]
+fn what_is_claimed_with_one_step_is_nobody_elses() {
+    explore(2, || {
+        let gate = gate(3);
+        (1..=3).for_each(|value| assert_eq!(gate.try_enqueue(value), Ok(())));
+        let some = start(&gate, claim_two);
+        let mut taken = claim_two(&gate);
+        taken.extend(some.join().unwrap());
+        taken.extend(core::iter::from_fn(|| gate.try_dequeue().ok()));
+        taken.sort_unstable();
+        assert_eq!(taken, [1, 2, 3]);
     });
 }

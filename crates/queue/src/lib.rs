@@ -39,6 +39,8 @@ mod gate_meter;
 mod gate_model;
 #[cfg(feature = "std")]
 mod gate_refusal;
+#[cfg(feature = "std")]
+mod gate_waiting;
 mod global;
 #[cfg(all(test, any(loom, shuttle)))]
 mod global_model;

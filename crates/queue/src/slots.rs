@@ -283,6 +283,12 @@ impl<T> Slots<T> {
         self.at(position).turn.load(crate::sync::Ordering::Relaxed) == free(position)
     }
 
+    /// Whether the slot waits for the reader of `position`. A glance: it receives nothing.
+    #[inline(always)]
+    pub(crate) fn is_full(&self, position: u64) -> bool {
+        self.at(position).turn.load(crate::sync::Ordering::Relaxed) & !MARK == full(position)
+    }
+
     /// Whether the writer of `position` marked it; for its reader, before it takes the value.
     #[inline(always)]
     pub(crate) fn is_marked(&self, position: u64) -> bool {

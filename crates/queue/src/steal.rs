@@ -33,6 +33,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::fmt;
+use core::mem::MaybeUninit;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use crossbeam_utils::CachePadded;
 
@@ -168,19 +169,19 @@ impl<T> StealQueue<T> {
         Ok(())
     }
 
-    /// As [`push`](Self::push), with an item that is made of `seed` in its place: for items so large that handing them
-    /// down costs more than adding them.
+    /// As [`push`](Self::push), with an item that `fill` puts into its place: for items so large that handing them down
+    /// costs more than adding them.
     ///
     /// # Safety
-    /// `make` does not use this queue.
+    /// `fill` puts a whole item there, unless it unwinds, and does not use this queue.
     #[inline(always)]
-    pub unsafe fn push_with<S>(&self, seed: S, make: impl FnOnce(S) -> T) -> Result<(), S> {
+    pub unsafe fn push_filled<S>(&self, seed: S, fill: impl FnOnce(S, &mut MaybeUninit<T>)) -> Result<(), S> {
         let bottom = self.bottom();
         if bottom == self.room.get() && !self.make_room(1) {
             return Err(seed);
         }
         // Should it panic, nothing was added.
-        self.write_with(bottom, || make(seed));
+        self.fill(bottom, |place| fill(seed, place));
         self.publish(1);
         Ok(())
     }
@@ -197,17 +198,20 @@ impl<T> StealQueue<T> {
     /// Takes the oldest item, as a thief would: the queue used first in, first out.
     #[inline]
     pub fn pop_oldest(&self) -> Option<T> {
-        self.pop_oldest_with(|item| item)
+        let mut item = MaybeUninit::uninit();
+        // SAFETY: if it says so, it has just moved a whole item there.
+        self.pop_oldest_into(&mut item).then(|| unsafe { item.assume_init() })
     }
 
-    /// As [`pop_oldest`](Self::pop_oldest), and does `use_it` with the item on the spot: for items so large that
-    /// handing them on costs more than taking them. `use_it` may use the queue.
+    /// As [`pop_oldest`](Self::pop_oldest), and moves the item to where it is wanted, once: for items so large that
+    /// handing them on costs more than taking them. What was there is overwritten. Says whether there was an item.
     #[inline(always)]
-    pub fn pop_oldest_with<R>(&self, use_it: impl FnOnce(T) -> R) -> Option<R> {
-        let claim = self.take(self.bottom(), |claim| claim_more(claim, 1))?;
+    pub fn pop_oldest_into(&self, place: &mut MaybeUninit<T>) -> bool {
+        let Some(claim) = self.take(self.bottom(), |claim| claim_more(claim, 1)) else { return false };
         self.taken_oldest.set(self.taken_oldest.get().wrapping_add(1));
-        let item = self.read(top(claim));
-        Some(use_it(item))
+        // SAFETY: the owner wrote the cell and has just claimed the position, so the item is whole and its own alone.
+        unsafe { self.buffer_ref().read_into(top(claim), place) };
+        true
     }
 
     /// Makes room for up to `count` more items, and says for how many there is.
@@ -255,14 +259,17 @@ impl<T> StealQueue<T> {
 
     #[inline(always)]
     fn write(&self, position: u32, item: T) {
-        self.write_with(position, || item);
+        self.fill(position, |place| {
+            place.write(item);
+        });
     }
 
     #[inline(always)]
-    fn write_with(&self, position: u32, make: impl FnOnce() -> T) {
+    fn fill(&self, position: u32, fill: impl FnOnce(&mut MaybeUninit<T>)) {
         // SAFETY: the position is at or above bottom, so no item is there and nobody may claim it; `room`
-        // says that no thief still copies from its cell. What makes an item does not use the queue meanwhile.
-        unsafe { self.buffer_ref().write_with(position, make) };
+        // says that no thief still copies from its cell. What fills it puts a whole item there, and
+        // does not use the queue meanwhile.
+        unsafe { self.buffer_ref().fill(position, fill) };
     }
 
     #[inline(always)]
@@ -507,15 +514,15 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_is_made_in_its_place_is_there_whole_or_not_at_all() {
+    fn an_item_that_is_put_into_its_place_is_there_whole_or_not_at_all() {
         let queue = StealQueue::with_limit(64);
         let add = |text: &'static str| {
-            let make = |text: &str| {
+            let fill = |text: &'static str, place: &mut MaybeUninit<std::string::String>| {
                 assert_ne!(text, "broken");
-                std::string::String::from(text)
+                place.write(std::string::String::from(text));
             };
-            // SAFETY: what makes a string of a text does not use the queue.
-            unsafe { queue.push_with(text, make) }
+            // SAFETY: a string is written there, and what makes one of a text does not use the queue.
+            unsafe { queue.push_filled(text, fill) }
         };
         assert!((0..64).all(|_| add("seed") == Ok(())));
         assert_eq!(add("one too many"), Err("one too many"));

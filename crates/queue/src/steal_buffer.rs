@@ -39,15 +39,29 @@ impl<T> Buffer<T> {
         unsafe { self.cells.get_unchecked((position & self.mask) as usize) }
     }
 
-    /// Makes an item in its cell.
+    /// Puts an item into its cell.
     ///
     /// # Safety
-    /// No item is at `position`, and nobody else uses its cell, `make` included.
+    /// No item is at `position`, and nobody else uses its cell, `fill` included, which puts a whole item there unless
+    /// it unwinds.
     #[inline(always)]
-    pub(crate) unsafe fn write_with(&self, position: u32, make: impl FnOnce() -> T) {
+    pub(crate) unsafe fn fill(&self, position: u32, fill: impl FnOnce(&mut MaybeUninit<T>)) {
         self.cell(position).with_mut(|cell| {
             // SAFETY: by the caller's word this is the only use of the cell, and there is nothing to drop in it.
-            unsafe { (*cell).write(make()) };
+            fill(unsafe { &mut *cell });
+        });
+    }
+
+    /// Moves an item to where it is wanted.
+    ///
+    /// # Safety
+    /// As for `read`.
+    #[inline(always)]
+    pub(crate) unsafe fn read_into(&self, position: u32, place: &mut MaybeUninit<T>) {
+        self.cell(position).with(|cell| {
+            // SAFETY: by the caller's word the item is whole and this thread's own; nobody writes the cell
+            // meanwhile, and the place is another's.
+            unsafe { core::ptr::copy_nonoverlapping(cell.cast::<T>(), place.as_mut_ptr(), 1) };
         });
     }
 

@@ -16,6 +16,7 @@ use crate::measure::{Contestant, Group, Round, ns_per_item};
 use crate::peers::channel_pools::{CrossbeamPool, CrossfirePool};
 use crate::peers::executors::{AsyncExecutor, ForteInPlace, FuturesPool, Tokio, TokioBlocking};
 use crate::peers::inline::InlineTasks;
+use crate::peers::millpond_pool::InBatches;
 use crate::peers::pools::{Pool, Spawn, SpawnScoped};
 use crate::peers::thread_pools::{PlainThreadPool, Rayon, RustyPool};
 use crate::tally::{Tally, share};
@@ -66,6 +67,7 @@ fn labourers() -> Vec<Contestant> {
 fn from_outside<B: Body>() -> Vec<Contestant> {
     vec![
         Contestant::new("millpond", outside::<millpond::Pool, B>),
+        Contestant::new("millpond, batch_max 64", outside::<InBatches, B>),
         Contestant::new("millpond scope", scope_outside::<millpond::Pool, B>),
         Contestant::new("rayon", outside::<Rayon, B>),
         Contestant::new("rayon scope", scope_outside::<Rayon, B>),

@@ -8,24 +8,37 @@
 //! Not here: taking from others (`steal.rs`), which is part of the search (`park.rs`).
 
 use super::Worker;
+use crate::counters::Ending;
 use crate::job::Job;
 use crate::sync::fence_after_swap;
-use crate::task::Task;
+use crate::task::{InHand, Task, move_to_own};
 use millpond_queue::Claimed;
+use std::mem::MaybeUninit;
+use std::time::{Duration, Instant};
 
 /// One look in so many begins elsewhere than at this worker's own queue.
 const OTHERS_FIRST_EVERY: u32 = 64;
+/// What a worker takes along from the shared lanes is done within about this time.
+const HAUL_TIME: Duration = Duration::from_micros(16);
 /// So often in a row a woken task may come before the others.
 const NEXT_IN_A_ROW_MAX: u32 = 3;
 
 /// What is to be done with a task that was found.
-pub(super) trait Found {
+pub(super) trait Found: Sized {
     type Done;
 
-    fn task(self, task: Task) -> Self::Done;
+    fn in_hand(self, task: InHand<'_>) -> Self::Done;
+
+    #[inline(always)]
+    fn task(self, task: Task) -> Self::Done {
+        self.in_hand(InHand::from_task(task, &mut MaybeUninit::uninit()))
+    }
 
     /// As `task`, with one that is still in its slot.
-    fn claimed(self, claimed: Claimed<'_, Task>) -> Self::Done;
+    #[inline(always)]
+    fn claimed(self, claimed: Claimed<'_, Task>) -> Self::Done {
+        self.in_hand(InHand::from_slot(claimed, &mut MaybeUninit::uninit()))
+    }
 }
 
 /// Hands it to the caller.
@@ -34,20 +47,14 @@ pub(super) struct Keep;
 impl Found for Keep {
     type Done = Task;
 
-    fn task(self, task: Task) -> Task {
-        task
-    }
-
-    fn claimed(self, claimed: Claimed<'_, Task>) -> Task {
-        claimed.take()
+    #[inline(always)]
+    fn in_hand(self, task: InHand<'_>) -> Task {
+        task.take()
     }
 }
 
 impl Worker {
     /// Does what is to be done with the next task from this worker's own places or from the shared ones.
-    ///
-    /// A task is seven words. It is taken out where it is used, because handing it up from place to place would cost
-    /// more than finding it.
     #[inline(always)]
     pub(super) fn find<F: Found>(&self, found: F) -> Option<F::Done> {
         let tick = self.tick.get().wrapping_add(1);
@@ -63,20 +70,17 @@ impl Worker {
             return Some(found.task(Task::new(job)));
         }
         // A glance first: taking from an empty queue also tidies up behind thieves, which need not be done every time.
-        if !self.own.is_empty() {
-            let mut found = Some(found);
-            let did = self.own.pop_oldest_with(|task| {
-                if self.gave_way.replace(false) && !self.own.is_empty() {
-                    // As `tell_of_own`. Taking this one was a swap, and came after the other was put there.
-                    fence_after_swap();
-                    self.shared.sleep.work_is_seen();
-                }
-                found.take().expect("it is done once").task(task)
-            });
-            return match (did, found) {
-                (None, Some(found)) => self.find_elsewhere(tick, found),
-                (did, _) => did,
-            };
+        let mut place = MaybeUninit::uninit();
+        if !self.own.is_empty()
+            && let Some(task) = InHand::from_own(&self.own, &mut place)
+        {
+            self.hauled.set(self.hauled.get().saturating_sub(1));
+            if self.gave_way.replace(false) && !self.own.is_empty() {
+                // As `tell_of_own`. Taking this one was a swap, and came after the other was put there.
+                fence_after_swap();
+                self.shared.sleep.work_is_seen();
+            }
+            return Some(found.in_hand(task));
         }
         self.find_elsewhere(tick, found)
     }
@@ -102,10 +106,48 @@ impl Worker {
         {
             return Some(found.task(task));
         }
-        if let Some(claimed) = self.shared.lanes.claim(&self.turn) {
+        if let Some(claimed) = self.claim_shared() {
             return Some(found.claimed(claimed));
         }
         self.shared.overflow.pop().map(|task| found.task(task))
+    }
+
+    /// Claims the oldest task of the shared lanes. While tasks are tiny, and if it may, it takes along some that
+    /// follow, to this worker's own queue, where others may steal them. Each claim moves a word that all workers
+    /// want, which takes longer than such a task.
+    #[inline(always)]
+    fn claim_shared(&self) -> Option<Claimed<'_, Task>> {
+        let mut hauled = 0;
+        let claimed = self.shared.lanes.claim_some(&self.turn, self.haul.get(), |other| {
+            hauled += 1;
+            if let Err(other) = move_to_own(other, &self.own) {
+                self.shared.overflow.push(other.take());
+            }
+        });
+        if hauled > 0 {
+            self.hauled.set(hauled);
+            // While they were in this worker's hands, one that parked saw them nowhere.
+            self.shared.sleep.work_came();
+        }
+        claimed
+    }
+
+    /// Decides how many tasks are taken along from now on: what will have been done within [`HAUL_TIME`], if tasks go
+    /// on as those that ended here lately. So no long ones are hoarded; and where one comes after all, those behind it
+    /// can be stolen.
+    fn weigh_haul(&self) {
+        let config = &self.shared.config;
+        if config.batch_max == 1 || !config.stealing.enabled {
+            return;
+        }
+        let now = Instant::now();
+        let ended = self.counters().endings(Ending::Completed);
+        let (ended_then, then) = self.weighed.replace((ended, now));
+        let ended = ended - ended_then;
+        let is_telling = ended >= u64::from(OTHERS_FIRST_EVERY / 2);
+        let per_task = now.duration_since(then).as_nanos() as u64 / ended.max(1);
+        let haul = (HAUL_TIME.as_nanos() as u64 / per_task.max(1)) as usize;
+        self.haul.set(if is_telling { haul.min(config.batch_max - 1) } else { 0 });
     }
 
     /// Whether the shared lanes come before what was given to this worker: every second time, so that what found no
@@ -131,10 +173,15 @@ impl Worker {
     /// shared ones, now and then its inbox, and what waits behind a worker that stands still.
     #[cold]
     fn find_among_others(&self, tick: u32) -> Option<Task> {
+        self.weigh_haul();
         match (tick / OTHERS_FIRST_EVERY) % 4 {
             0 => self.seat.take_mail(),
             1 => self.rob_one(),
-            _ => self.shared.overflow.pop().or_else(|| Some(self.shared.lanes.claim(&self.turn)?.take())),
+            _ => self.shared.overflow.pop().or_else(|| {
+                // What this worker has taken along is from there, and older.
+                let is_older = self.hauled.get() > 0;
+                if is_older { None } else { Some(self.shared.lanes.claim(&self.turn)?.take()) }
+            }),
         }
     }
 

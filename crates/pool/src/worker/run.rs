@@ -6,10 +6,9 @@
 use super::Worker;
 use super::find::Found;
 use crate::counters::bump;
-use crate::task::{Ran, Task};
+use crate::task::{InHand, Ran, Task};
 use crate::token;
 use crate::why::{self, Placed};
-use millpond_queue::Claimed;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// So many tasks deep a submitter may run its task in place; beyond, a full pool refuses.
@@ -24,18 +23,10 @@ impl Found for RunHere<'_> {
     type Done = ();
 
     #[inline(always)]
-    fn task(self, task: Task) {
+    fn in_hand(self, task: InHand<'_>) {
         self.busy(|worker| match worker.shared.choosing.is_timed() {
-            true => worker.run_timed(task),
+            true => worker.run_timed(task.take()),
             false => drop(worker.count(task.run())),
-        });
-    }
-
-    #[inline(always)]
-    fn claimed(self, claimed: Claimed<'_, Task>) {
-        self.busy(|worker| match worker.shared.choosing.is_timed() {
-            true => worker.run_timed(claimed.take()),
-            false => drop(worker.count(Task::run_claimed(claimed))),
         });
     }
 }

@@ -5,15 +5,16 @@
 //!
 //! Not here: lanes of priority (`options.rs`).
 
-use crate::busy::{Busy, pool, small_pool};
+use crate::busy::{Busy, pool, small_pool, start};
 use crate::eventually::{eventually, promptly};
 use crate::futures::Door;
-use millpond::{PoolHandle, TaskOptions, yield_now};
+use millpond::{Pool, PoolConfig, PoolHandle, TaskOptions, blocking, yield_now};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Poll, Waker};
 use std::thread;
+use std::time::Duration;
 
 /// So many other tasks may come first. Far more than any written bound, and done in a moment.
 const PLENTY: usize = 50_000;
@@ -276,4 +277,38 @@ fn what_waits_behind_a_worker_that_stands_still_has_its_turn_although_the_lane_s
         assert!(waits.unwrap().wait().unwrap() < PLENTY);
         feeder.join().unwrap();
     });
+}
+
+/// Takes so many and so small tasks that its workers take several at once.
+fn batching_pool(workers: usize) -> Pool {
+    let pool = start(PoolConfig { workers, batch_max: 64, ..PoolConfig::default() });
+    (0..5000).for_each(|_| pool.spawn(|| {}).unwrap());
+    pool
+}
+
+#[test]
+fn tasks_of_a_batch_do_not_wait_behind_one_that_waits_for_them_and_says_so() {
+    promptly("a task waits for one behind it", || {
+        let pool = batching_pool(2);
+        for _ in 0..100 {
+            (0..500).for_each(|_| pool.spawn(|| {}).unwrap());
+            let (open, gate) = mpsc::channel();
+            pool.spawn(move || blocking(|| gate.recv().unwrap())).unwrap();
+            (0..40).for_each(|_| pool.spawn(|| {}).unwrap());
+            pool.spawn(move || open.send(()).unwrap()).unwrap();
+        }
+        assert!(pool.drain(Duration::MAX).is_finished());
+    });
+}
+
+#[test]
+fn one_worker_begins_tasks_in_their_order_also_in_batches() {
+    let pool = batching_pool(1);
+    let order = Arc::new(Mutex::new(Vec::new()));
+    for number in 0..5000 {
+        let order = Arc::clone(&order);
+        pool.spawn(move || order.lock().unwrap().push(number)).unwrap();
+    }
+    assert!(pool.drain(Duration::MAX).is_finished());
+    assert_eq!(*order.lock().unwrap(), (0..5000).collect::<Vec<_>>());
 }

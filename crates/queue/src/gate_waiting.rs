@@ -1,0 +1,82 @@
+//! How a caller of a gate waits: it looks again a few times, offering its processor in between, and then sleeps.
+//!
+//! Not here: the sleep itself (`gate.rs`), lingering after a success (`cursor.rs`).
+
+use crate::cursor::Cursor;
+use core::time::Duration;
+use std::time::Instant;
+
+/// How long a caller waits.
+#[derive(Clone, Copy)]
+pub(crate) enum Until {
+    Now,
+    Deadline(Instant),
+    Forever,
+}
+
+/// What a blocked caller does next.
+pub(crate) enum Next {
+    LookAgain,
+    GiveUp,
+    /// Sleep, until this time at most.
+    Sleep(Option<Instant>),
+}
+
+/// One caller's wait: it looks again a few times, offering its processor in between, then sleeps.
+pub(crate) struct Waiting {
+    looks_left: u32,
+    until: Until,
+}
+
+impl Waiting {
+    /// How long a caller who does not wait, and one who does, may linger (`cursor.rs`), in pauses of the processor.
+    const PAUSES_NOW: u32 = 32;
+    const PAUSES_WAITING: u32 = 256;
+    /// Between two looks of one who waits.
+    const PAUSES_LOOK: u32 = 64;
+
+    #[inline(always)]
+    pub(crate) fn new(spins: u32, until: Until) -> Self {
+        Self { looks_left: spins, until }
+    }
+
+    /// `gained` counts what the other side has done meanwhile.
+    #[cold]
+    pub(crate) fn next(&mut self, end: &Cursor, position: u64, gained: impl Fn() -> usize) -> Next {
+        let limit = match self.until {
+            Until::Now if end.lull.linger(position, Self::PAUSES_NOW, &gained) => return Next::LookAgain,
+            Until::Now => return Next::GiveUp,
+            Until::Deadline(deadline) if Instant::now() >= deadline => return Next::GiveUp,
+            Until::Deadline(deadline) => Some(deadline),
+            Until::Forever => None,
+        };
+        if self.looks_left == 0 || cfg!(any(loom, shuttle)) {
+            return Next::Sleep(limit);
+        }
+        if end.lull.linger(position, Self::PAUSES_WAITING, &gained) {
+            return Next::LookAgain;
+        }
+        // Whoever is waited for may lack a processor: offer this one before each spell of pauses.
+        self.looks_left -= 1;
+        if self.looks_left % 2 == 1 {
+            crate::sync::yield_now();
+        } else {
+            for _ in 0..Self::PAUSES_LOOK {
+                crate::sync::spin_loop();
+            }
+        }
+        Next::LookAgain
+    }
+
+    /// After a wake-up one look follows, and sleep again if that is in vain; when time ran out, one last look.
+    pub(crate) fn slept(&mut self, woken: bool) {
+        if !woken {
+            self.until = Until::Deadline(Instant::now());
+        }
+    }
+}
+
+pub(crate) fn until(timeout: Duration) -> Until {
+    // A time-out past the end of the clock is no time-out.
+    Instant::now().checked_add(timeout).map_or(Until::Forever, Until::Deadline)
+}
