@@ -128,8 +128,12 @@ fn refusal(url: &str, settings: &NatsSettings, error: &async_nats::ConnectError)
         ConnectErrorKind::ServerParse => {
             NatsError::Invalid(format!("nats.url: expected nats://host:port, got {url:?} ({error})"))
         }
-        ConnectErrorKind::Tls => {
-            NatsError::Unreachable(format!("{url}: no secure connection: {error}; check nats.ca"))
+        // The client calls some of these an error of input and output.
+        kind if kind == ConnectErrorKind::Tls || error.to_string().contains("certificate") => {
+            NatsError::Unreachable(format!(
+                "{url}: no secure connection: {error}; check nats.ca, the PEM file of whoever signed the server's \
+                 certificate"
+            ))
         }
         _ => NatsError::Unreachable(format!(
             "{url}: no NATS server can be reached there: {error}; start one (nats-server -js) or mend nats.url"

@@ -2,7 +2,8 @@
 //!
 //! `nats-ack`: tasks are fetched and acknowledged, and nobody wants their results. `nats-result`: the result of
 //! each is kept in a bucket before the task is acknowledged. All tasks are on the queue before the clock starts.
-//! The row with `~` is the limit: it does nothing with a task but what the server must be told.
+//! The rows with `~` are limits: they do nothing with a task but what the server must be told. One keeps results as
+//! long as ours are, on the condition that there is none yet.
 //!
 //! `nats-roundtrip`: one task at a time, from its submission until its result is there.
 //!
@@ -48,6 +49,7 @@ pub(crate) fn groups() -> Vec<Group> {
             vec![
                 contestant("millpond", |round| ours(round, "all")),
                 contestant("~async-nats", |round| bare(round, Work::Result)),
+                contestant("~async-nats, our entries", |round| bare(round, Work::Entry)),
             ],
         ),
         super::measured("nats-roundtrip", "from submission to result, one task at a time", "us", round_trips),
@@ -83,8 +85,10 @@ fn bare(round: &Round, work: Work) -> Result<Figures, String> {
     let elapsed = server.watch(tasks);
     // A consumer in trouble knows more about it than whoever watches in vain.
     check_bytes(consumer, tasks)?;
-    if work == Work::Result {
-        server.check_results(tasks, number_in_request)?;
+    match work {
+        Work::Ack => {}
+        Work::Entry => server.check_results(tasks, |entry| &entry["outcome"]["result"]["args"]["n"])?,
+        Work::Result | Work::ResultAtOnce => server.check_results(tasks, number_in_request)?,
     }
     Ok(rate(tasks, elapsed?))
 }

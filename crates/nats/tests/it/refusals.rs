@@ -142,6 +142,21 @@ fn a_server_that_wants_a_password_says_so() {
 }
 
 #[test]
+fn a_server_with_tls_is_trusted_by_its_certificate_and_not_without() {
+    let file = |name: &str| format!("{}/tests/server/tls/{name}", env!("CARGO_MANIFEST_DIR"));
+    let (certificate, key) = (file("server.pem"), file("server.key"));
+    let server = NatsServer::with(true, &["--tls", "--tlscert", &certificate, "--tlskey", &key]);
+    let error = refused(settings(&server)).to_string();
+    assert!(error.contains("no secure connection") && error.contains("check nats.ca"), "{error}");
+    let settings = NatsSettings { ca: Some(file("ca.pem").into()), ..settings(&server) };
+    let daemon = Daemon::start(settings.clone());
+    let other = Other::new(&settings);
+    other.submit(Lane::Normal, r#"{"handler":"once","task_id":"secret"}"#);
+    assert_eq!(other.ended(&name("secret")).state, RecordState::Done);
+    assert_eq!(daemon.runs(), 1);
+}
+
+#[test]
 fn more_replicas_than_servers_are_refused() {
     let server = NatsServer::start();
     let error = refused(NatsSettings { replicas: 3, ..settings(&server) });
