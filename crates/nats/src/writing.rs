@@ -461,7 +461,8 @@ fn found(message: &Message) -> Result<Found, String> {
 fn kept(message: &Message) -> Result<(), NatsError> {
     if let Some(status) = message.status {
         return Err(NatsError::Missing(format!(
-            "a stream of the queue is gone (the server answered {}); start a daemon anew: it makes what is missing",
+            "a stream of the queue is gone, or has no leader yet (the server answered {}); if it stays so, start a \
+             daemon anew: it makes what is missing",
             status.as_u16()
         )));
     }

@@ -111,10 +111,13 @@ impl Consumer {
         let mut headers = HeaderMap::new();
         headers.insert("Nats-Expected-Last-Subject-Sequence", "0");
         let result = String::from_utf8_lossy(&message.payload);
+        let outcome = format!(
+            "{{\"task_id\":\"n{sequence}\",\"status\":0,\"result\":{result},\"attempts\":1,\
+             \"waited_us\":100,\"ran_us\":1}}"
+        );
         let entry = format!(
             "{{\"state\":\"done\",\"origin\":{sequence},\"deliveries\":1,\"failures\":0,\
-             \"daemon\":\"bench-1-00000000\",\"at_ms\":1700000000000,\"outcome\":{{\"task_id\":\"n{sequence}\",\"status\":0,\"result\":{result},\
-             \"attempts\":1,\"waited_us\":100,\"ran_us\":1}}}}"
+             \"daemon\":\"bench-1-00000000\",\"at_ms\":1700000000000,\"outcome\":{outcome}}}"
         );
         self.context.publish_with_headers(subject, headers, entry.into()).await.map_err(told)
     }
