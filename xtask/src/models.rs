@@ -40,7 +40,9 @@ const SCHEDULES: u32 = 100_000;
 const MUTANT_SCHEDULES: u32 = 20_000;
 const MODEL_SECONDS: u64 = 60;
 /// `cargo xtask test` hunts one mutant in so many; its time is bounded, and over the runs all have their turn.
-const ONE_MUTANT_IN_TEST: u64 = 6;
+const ONE_MUTANT_IN_TEST: u64 = 12;
+/// And explores one model in so many with shadowed atomics, which takes most of the time; loom and shuttle explore all.
+const ONE_SHADOW_IN_TEST: u64 = 4;
 /// What it asks of shuttle, for the same reason.
 const SCHEDULES_TEST: u32 = 20_000;
 /// What mutants are hunted with unless a seed is given.
@@ -66,6 +68,9 @@ pub(crate) struct ModelArguments {
     /// Hunt one mutant in so many, drawn from the seed
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     one_mutant_in: u64,
+    /// Explore one model in so many with shadowed atomics, drawn from the seed
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    one_shadow_in: u64,
     /// How long shuttle goes on with one exploration; a model that stops short is named in the last line
     #[arg(long, default_value_t = MODEL_SECONDS, value_name = "SECONDS")]
     model_seconds: u64,
@@ -100,8 +105,8 @@ enum Choice {
 }
 
 impl ModelArguments {
-    /// What `cargo xtask test` runs: every model and a share of the mutants, or with `quick` the models alone and fewer
-    /// schedules.
+    /// What `cargo xtask test` runs: every model, some also with shadowed atomics, and a share of the mutants; or with
+    /// `quick` the models alone and fewer schedules.
     pub(crate) fn for_test(quick: bool) -> Self {
         Self {
             make: Choice::All,
@@ -110,6 +115,7 @@ impl ModelArguments {
             schedules: if quick { 2_000 } else { SCHEDULES_TEST },
             mutant_schedules: MUTANT_SCHEDULES,
             one_mutant_in: ONE_MUTANT_IN_TEST,
+            one_shadow_in: ONE_SHADOW_IN_TEST,
             model_seconds: MODEL_SECONDS,
             seed: None,
             time_limit: 300,
@@ -143,7 +149,7 @@ pub(crate) fn run(root: &Path, arguments: &ModelArguments) -> Result<bool, Strin
     for modelled in MODELLED {
         let found = pick_mutants(&tree, modelled, arguments);
         let known = found.len();
-        let mutants = draw(found, arguments.one_mutant_in, seed);
+        let mutants: Vec<_> = draw(found.into_iter(), arguments.one_mutant_in, seed).collect();
         if mutants.len() < known {
             println!("{} of {known} mutants are drawn; `cargo xtask models` hunts all", mutants.len());
         }
@@ -188,9 +194,9 @@ fn pick_mutants(tree: &Tree, modelled: &Modelled, arguments: &ModelArguments) ->
 }
 
 /// Every so manieth, beginning where the seed says.
-fn draw(mutants: Vec<mutants::Mutant>, one_in: u64, seed: u64) -> Vec<mutants::Mutant> {
-    let drawn = |(place, mutant)| ((place as u64 + seed % one_in).is_multiple_of(one_in)).then_some(mutant);
-    mutants.into_iter().enumerate().filter_map(drawn).collect()
+fn draw<T>(all: impl Iterator<Item = T>, one_in: u64, seed: u64) -> impl Iterator<Item = T> {
+    let drawn = move |(place, one)| ((place as u64 + seed % one_in).is_multiple_of(one_in)).then_some(one);
+    all.enumerate().filter_map(drawn)
 }
 
 /// Another one each time, so that the runs of many days see more than the runs of one.
@@ -206,11 +212,15 @@ fn explore_all<'a>(
 ) -> Result<Vec<Explored<'a>>, String> {
     let mut runs = Vec::new();
     for suite in suites {
-        runs.extend(
-            suite.tests.iter().filter(|test| arguments.picks(test)).map(|test| (suite, test.as_str())),
-        );
+        let one_in = if suite.make == Make::Shadow { arguments.one_shadow_in } else { 1 };
+        let picked = suite.tests.iter().filter(|test| arguments.picks(test));
+        runs.extend(draw(picked, one_in, explorer.seed).map(|test| (suite, test.as_str())));
     }
     println!("{} model runs", runs.len());
+    if arguments.one_shadow_in > 1 {
+        let one_in = arguments.one_shadow_in;
+        println!("one model in {one_in} is drawn for shadowed atomics; `cargo xtask models` explores all");
+    }
     explorer.explore_each(&runs, |explored| {
         println!("  {}", explored.line());
         if let Outcome::Failed { output, .. } | Outcome::TimedOut { output } = &explored.outcome {
@@ -270,10 +280,10 @@ mod tests {
         )]);
         let all = || pick_mutants(&tree, &MODELLED[0], &ModelArguments::for_test(false));
         let mut drawn: Vec<_> =
-            (0..3).flat_map(|seed| draw(all(), 3, seed)).map(|mutant| mutant.name).collect();
+            (0..3).flat_map(|seed| draw(all().into_iter(), 3, seed)).map(|mutant| mutant.name).collect();
         drawn.sort();
         assert_eq!(drawn, all().into_iter().map(|mutant| mutant.name).collect::<Vec<_>>());
-        assert_eq!(draw(all(), 1, 7).len(), 3);
+        assert_eq!(draw(all().into_iter(), 1, 7).count(), 3);
     }
 
     #[test]
