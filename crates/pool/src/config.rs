@@ -69,7 +69,7 @@ pub struct PoolConfig {
     pub local_capacity: usize,
     /// How many tasks a worker takes from the shared queue at a time, 1 to 64, while tasks are so small that these are
     /// done within some microseconds; it runs one, and the others can be stolen. More than 1 makes floods of tiny tasks
-    /// up to half as fast again. It gives up that whoever is free takes the oldest: a task may wait behind another one of
+    /// up to half as fast again. It gives up that whoever is free takes the oldest: a task may wait behind another of
     /// its batch, so tasks that wait for each other have to say so ([`blocking`](crate::blocking)). Default 1.
     pub batch_max: usize,
     /// How many tasks with an affinity key may wait for one worker. What comes beyond goes to the shared queue.
