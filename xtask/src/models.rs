@@ -42,7 +42,7 @@ const MODEL_SECONDS: u64 = 60;
 /// `cargo xtask test` hunts one mutant in so many; its time is bounded, and over the runs all have their turn.
 const ONE_MUTANT_IN_TEST: u64 = 12;
 /// And explores one model in so many with shadowed atomics, which takes most of the time; loom and shuttle explore all.
-const ONE_SHADOW_IN_TEST: u64 = 4;
+const ONE_SHADOW_IN_TEST: u64 = 8;
 /// What it asks of shuttle, for the same reason.
 const SCHEDULES_TEST: u32 = 20_000;
 /// What mutants are hunted with unless a seed is given.
