@@ -7,7 +7,8 @@
 //! To follow one task: `pulls.rs` asks for messages, `intake.rs` decides what becomes of one, `queued.rs` has those
 //! that wait for a slot, `holding.rs` is one that is here, `ending.rs` decides what follows from an end, `writing.rs`
 //! carries it out. `engine.rs` is the loop that calls them all and renews the leases, `door.rs` the thread it runs
-//! in, `watchdog.rs` sees that it turns. `client.rs` is the other side: programs that submit, wait, cancel and look.
+//! in, `watchdog.rs` sees that it turns, `leftovers.rs` finds tasks that a restarted server forgot. `client.rs` is
+//! the other side: programs that submit, wait, cancel and look.
 //!
 //! Below: `names.rs` what things are called, `layout.rs` what must be on the server, `message.rs` what messages say,
 //! `record.rs` what results say and who may replace them, `api.rs` questions to the server, `connect.rs` the

@@ -69,6 +69,7 @@ pub(crate) async fn keep(shared: Arc<Shared>, client: Client) {
     find_floor(Arc::clone(&shared), client.clone()).await;
     let bucket = shared.queue.daemons();
     let key = key_of_name(&shared.daemon);
+    let mut is_told = false;
     loop {
         let json = serde_json::to_vec(&present(&shared)).unwrap_or_default();
         if let Err(error) = put_soon(&client, &bucket, &key, json.into()).await {
@@ -77,8 +78,15 @@ pub(crate) async fn keep(shared: Arc<Shared>, client: Client) {
         let until = shared.leftovers.load(Relaxed);
         if until > 0 {
             match leftovers::look_after(&shared, &client, until).await {
-                Ok(true) => shared.leftovers.store(0, Relaxed),
+                // Unless the server was restarted once more meanwhile.
+                Ok(true) => drop(shared.leftovers.compare_exchange(until, 0, Relaxed, Relaxed)),
                 Ok(false) => {}
+                Err(error) if !is_told => {
+                    is_told = true;
+                    shared.log.warn(&format!(
+                        "nats: tasks of before a restart cannot be looked after yet: {error}"
+                    ));
+                }
                 Err(error) => shared.log.debug(&format!("nats: {error}")),
             }
         }
