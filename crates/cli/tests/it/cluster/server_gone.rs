@@ -21,17 +21,27 @@ fn work(number: u64) -> Work {
     if number.is_multiple_of(2) { Note } else { Append }
 }
 
+fn at_work(crew: &Crew) -> [Member; 3] {
+    let mut members = ["one", "two", "three"].map(|name| crew.member(name));
+    members.iter_mut().for_each(Member::start);
+    members
+}
+
+/// Submits tasks, and waits until some of them have ended.
+fn begin(books: &mut Books, dice: &mut Dice) {
+    let before = books.submitted();
+    books.submit(TASKS, work);
+    books.wait_for(before + dice.below(TASKS));
+}
+
 #[test]
 fn a_server_that_is_killed_and_comes_back_loses_no_task_and_stalls_nobody() {
     let mut dice = Dice(seed());
     let mut crew = Crew::new();
     let mut books = Books::new(&crew);
-    let mut members = ["one", "two", "three"].map(|name| crew.member(name));
-    members.iter_mut().for_each(Member::start);
+    let _members = at_work(&crew);
     for _ in 0..3 {
-        let before = books.submitted();
-        books.submit(TASKS, work);
-        books.wait_for(before + dice.below(TASKS));
+        begin(&mut books, &mut dice);
         crew.engine.kill();
         crew.engine.start_again();
         books.submit(TASKS / 4, work);
@@ -48,12 +58,9 @@ fn a_server_and_a_daemon_that_are_killed_together_lose_no_task() {
     let mut dice = Dice(seed());
     let mut crew = Crew::new();
     let mut books = Books::new(&crew);
-    let mut members = ["one", "two", "three"].map(|name| crew.member(name));
-    members.iter_mut().for_each(Member::start);
+    let mut members = at_work(&crew);
     for _ in 0..3 {
-        let before = books.submitted();
-        books.submit(TASKS, work);
-        books.wait_for(before + dice.below(TASKS));
+        begin(&mut books, &mut dice);
         let member = &mut members[dice.below(3) as usize];
         crew.engine.kill();
         member.kill();
@@ -70,8 +77,7 @@ fn a_server_and_a_daemon_that_are_killed_together_lose_no_task() {
 fn a_server_that_is_away_for_longer_than_the_lease_stalls_nobody() {
     let mut crew = Crew::new();
     let mut books = Books::new(&crew);
-    let mut members = ["one", "two", "three"].map(|name| crew.member(name));
-    members.iter_mut().for_each(Member::start);
+    let members = at_work(&crew);
     books.submit(TASKS, work);
     books.wait_for(TASKS / 4);
     crew.engine.stop();
