@@ -123,4 +123,11 @@ impl Schedule for Arc<Shared> {
     fn unwatch(&self, due: Instant, task: &TaskRef) {
         self.timer.unwatch(due, task);
     }
+
+    fn let_go(self) {
+        match current::worker_of(&self) {
+            Some(worker) => worker.keep_reference(self),
+            None => drop(self),
+        }
+    }
 }

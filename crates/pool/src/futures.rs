@@ -11,7 +11,8 @@
 use crate::cell::{NOT_NOTED, TaskRef};
 use crate::current;
 use crossbeam_utils::CachePadded;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Books to spread the notes over.
@@ -19,10 +20,23 @@ const BOOKS: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Futures {
-    /// Those that live, and those whose submitter waits for room in a queue.
-    live: CachePadded<AtomicUsize>,
+    door: CachePadded<Door>,
     live_max: usize,
     books: [CachePadded<Mutex<Book>>; BOOKS],
+    /// How many have left, by the number of the worker on which they did, and on all other threads.
+    left: [CachePadded<AtomicU64>; BOOKS],
+    left_elsewhere: CachePadded<AtomicU64>,
+}
+
+/// What submitters count. Workers look here seldom, so that the two do not wait for each other's cache line.
+#[derive(Debug, Default)]
+struct Door {
+    /// How many have entered, with those that were refused, which leave at once, and those whose submitter waits for
+    /// room in a queue.
+    entered: AtomicU64,
+    /// As long as fewer have entered, there is room: so many had left, when that was last looked at, and so many may
+    /// live.
+    room_until: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -35,16 +49,36 @@ struct Book {
 
 impl Futures {
     pub(crate) fn new(live_max: usize) -> Self {
-        Self { live: CachePadded::default(), live_max, books: Default::default() }
+        Self {
+            door: CachePadded::default(),
+            live_max,
+            books: Default::default(),
+            left: Default::default(),
+            left_elsewhere: CachePadded::default(),
+        }
     }
 
     /// Counts one more; `false` if there are too many.
     pub(crate) fn enter(&self) -> bool {
-        let entered = self.live.fetch_add(1, Relaxed) < self.live_max;
+        let number = self.door.entered.fetch_add(1, Relaxed);
+        number < self.door.room_until.load(Relaxed) || self.enter_slowly(number)
+    }
+
+    #[cold]
+    fn enter_slowly(&self, number: u64) -> bool {
+        let room_until = self.left() + self.live_max as u64;
+        self.door.room_until.fetch_max(room_until, Relaxed);
+        let entered = number < room_until;
         if !entered {
-            self.live.fetch_sub(1, Relaxed);
+            self.left_elsewhere.fetch_add(1, Release);
         }
         entered
+    }
+
+    fn left(&self) -> u64 {
+        let left = self.left.iter().chain([&self.left_elsewhere]);
+        // Acquire: whoever sees that one has left sees that it had entered.
+        left.map(|left| left.load(Acquire)).sum()
     }
 
     /// Notes one that is about to wait. It is running, on this thread.
@@ -73,12 +107,15 @@ impl Futures {
             book.notes[index as usize] = 0;
             book.free.push(index);
         }
-        self.live.fetch_sub(1, Relaxed);
+        let left = current::worker().map_or(&self.left_elsewhere, |worker| &self.left[worker.number % BOOKS]);
+        left.fetch_add(1, Release);
     }
 
-    /// How many live or are on their way in.
+    /// How many live or are on their way in. It may be stale, but is 0 only if there was a moment without any.
     pub(crate) fn live(&self) -> usize {
-        self.live.load(Relaxed)
+        // In this order: one that enters meanwhile is counted, and not one that has left.
+        let left = self.left();
+        (self.door.entered.load(Relaxed) - left) as usize
     }
 
     /// References to all that have waited and live at the moment.

@@ -61,4 +61,11 @@ pub(crate) trait Schedule: Send + Sync + 'static {
 
     /// Forgets about `task`, if it is watched.
     fn unwatch(&self, due: Instant, task: &TaskRef);
+
+    /// The task is freed, and lets go of the one it held.
+    fn let_go(self)
+    where
+        Self: Sized,
+    {
+    }
 }

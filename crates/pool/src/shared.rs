@@ -18,7 +18,7 @@ use crate::scaling::Scaling;
 use crate::seat::Seat;
 use crate::sleep::Sleep;
 use crate::strategy::Choosing;
-use crate::sync::full_fence;
+use crate::sync::{fence_after_swap, full_fence};
 use crate::task::Task;
 use crate::timer::Timer;
 use crate::vacancies::Vacancies;
@@ -201,8 +201,8 @@ impl Shared {
     /// A future has ended, or was not taken in.
     pub(crate) fn future_left(&self, place: u32) {
         self.futures.leave(place);
-        // Meets the fence in `drain`: it sees that one is gone, or this sees that it drains.
-        full_fence();
+        // Meets the fence in `drain`: it sees that one is gone, or this sees that it drains. Leaving was a swap.
+        fence_after_swap();
         if self.attention() & attention::DRAINING != 0 {
             self.crew.tell_drainers();
         }

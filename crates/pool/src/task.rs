@@ -13,6 +13,7 @@
 //!
 //! Not here: what becomes of a panic's message (the cell's business); a plain closure has nobody to tell.
 
+use crate::block::Block;
 use crate::cell::TaskRef;
 use crate::counters::Ending;
 use crate::state::Verdict;
@@ -230,8 +231,8 @@ impl Task {
             unsafe { at.write(work) };
             return Self { kind: const { &inline_kind::<R>() }, payload };
         }
-        // SAFETY: a box is one word, aligned like the payload's words.
-        unsafe { at.cast::<Box<R>>().write(Box::new(work)) };
+        // SAFETY: a block is one word, aligned like the payload's words.
+        unsafe { at.cast::<Block<R>>().write(Block::new(work)) };
         Self { kind: const { &boxed_kind::<R>() }, payload }
     }
 
@@ -278,8 +279,8 @@ impl Task {
             // SAFETY: by the caller's word there is an `R`, and as it fits it is in the payload itself.
             unsafe { at.read() }
         } else {
-            // SAFETY: as above; as it does not fit, its box is in the payload.
-            *unsafe { at.cast::<Box<R>>().read() }
+            // SAFETY: as above; as it does not fit, its block is in the payload.
+            unsafe { at.cast::<Block<R>>().read() }.into_inner()
         }
     }
 }
@@ -337,30 +338,30 @@ const fn inline_kind<R: Run>() -> Kind {
 
 const fn boxed_kind<R: Run>() -> Kind {
     /// # Safety
-    /// There is a `Box<R>` in the payload, which nobody uses afterwards.
+    /// There is a `Block<R>` in the payload, which nobody uses afterwards.
     unsafe fn run<R: Run>(payload: *mut Payload) -> Ran {
-        // SAFETY: by the caller's word there is a box of an `R`, and it is moved out once.
-        let work = unsafe { payload.cast::<Box<R>>().read() };
-        (*work).run()
+        // SAFETY: by the caller's word there is a block of an `R`, and it is moved out once.
+        let work = unsafe { payload.cast::<Block<R>>().read() };
+        work.into_inner().run()
     }
     /// # Safety
     /// As for `run`.
     unsafe fn discard<R: Run>(payload: *mut Payload, why: Verdict) -> Option<Task> {
-        // SAFETY: by the caller's word there is a box of an `R`, and it is moved out once.
-        let work = unsafe { payload.cast::<Box<R>>().read() };
-        (*work).discard(why)
+        // SAFETY: by the caller's word there is a block of an `R`, and it is moved out once.
+        let work = unsafe { payload.cast::<Block<R>>().read() };
+        work.into_inner().discard(why)
     }
     /// # Safety
-    /// There is a `Box<R>` in the payload.
+    /// There is a `Block<R>` in the payload.
     unsafe fn inherits<R: Run>(payload: *const Payload, root: &TaskRef) {
-        // SAFETY: by the caller's word there is a box of an `R`, which is only looked at.
-        unsafe { &*payload.cast::<Box<R>>() }.inherits(root);
+        // SAFETY: by the caller's word there is a block of an `R`, which is only looked at.
+        unsafe { &*payload.cast::<Block<R>>() }.inherits(root);
     }
     /// # Safety
     /// As for `inherits`.
     unsafe fn must_run<R: Run>(payload: *const Payload) -> bool {
-        // SAFETY: by the caller's word there is a box of an `R`, which is only looked at.
-        unsafe { &*payload.cast::<Box<R>>() }.must_run()
+        // SAFETY: by the caller's word there is a block of an `R`, which is only looked at.
+        unsafe { &*payload.cast::<Block<R>>() }.must_run()
     }
     Kind {
         run: run::<R>,

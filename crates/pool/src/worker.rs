@@ -33,6 +33,9 @@ use std::sync::Arc;
 use std::time::Instant;
 use steal::{MailSeen, Thieving};
 
+/// So many references to its pool a worker gives back at a time.
+const REFERENCES_MAX: usize = 64;
+
 /// Everything in it belongs to its thread; tasks reach it through `current.rs`, hence the cells.
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
@@ -69,6 +72,9 @@ pub(crate) struct Worker {
     depth: Cell<u32>,
     /// Whether it stands still, and whether another stands in for it then.
     standing: Cell<Standing>,
+    /// References to the pool of tasks that were freed here. They are given back many at a time: submitters count in
+    /// the same word.
+    references: RefCell<Vec<Arc<Shared>>>,
 }
 
 /// Why a worker leaves.
@@ -112,6 +118,7 @@ impl Worker {
             mail_is_ripe: Cell::new(false),
             depth: Cell::new(0),
             standing: Cell::new(Standing::No),
+            references: RefCell::new(Vec::with_capacity(REFERENCES_MAX)),
             seat,
         }
     }
@@ -183,6 +190,16 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn counters(&self) -> &Counters {
         &self.seat.counters
+    }
+
+    /// Takes over what a task held of the pool, to give it back later.
+    #[inline]
+    pub(crate) fn keep_reference(&self, reference: Arc<Shared>) {
+        let mut references = self.references.borrow_mut();
+        if references.len() == REFERENCES_MAX {
+            references.clear();
+        }
+        references.push(reference);
     }
 
     /// Puts a task at the end of this worker's own queue, or where there is room.

@@ -1,5 +1,5 @@
-//! What a pool allocates: nothing for a small closure, one block for a task with a ticket, and a burst leaves
-//! nothing.
+//! What a pool allocates: nothing for a small closure, one block for a task with a ticket, which is used again, and a
+//! burst leaves nothing.
 //!
 //! Every allocation of this process goes through an allocator that counts. The counts are of the whole process,
 //! since a task is made on one thread and freed on another; so there is one test here, and its steps come one after
@@ -60,6 +60,10 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 const TASKS: usize = 1000;
+/// Words of a closure whose block is not used again.
+const LARGE: usize = 70;
+/// As many blocks of a size as two threads keep, and may keep from each other.
+const KEPT: usize = 130;
 
 /// How often `work` allocates, on all threads, until the pool has come to rest.
 fn allocations_of(pool: &Pool, work: impl FnOnce()) -> usize {
@@ -102,6 +106,30 @@ fn spawn_with<const WORDS: usize>(pool: &Pool) -> usize {
     })
 }
 
+/// How often tasks allocate whose result is waited for, one after the other.
+fn tickets_with<const WORDS: usize>(pool: &Pool) -> usize {
+    let words = [1_u64; WORDS];
+    allocations_of(pool, || {
+        for _ in 0..TASKS {
+            assert_eq!(pool.submit(move || black_box(words).len()).unwrap().wait().unwrap(), WORDS);
+        }
+    })
+}
+
+/// As `tickets_with`, for futures that give way once.
+fn futures_with<const WORDS: usize>(pool: &Pool) -> usize {
+    let words = [1_u64; WORDS];
+    allocations_of(pool, || {
+        for _ in 0..TASKS {
+            let future = async move {
+                yield_now().await;
+                black_box(words).len()
+            };
+            assert_eq!(pool.spawn_async(future).unwrap().wait().unwrap(), WORDS);
+        }
+    })
+}
+
 #[test]
 fn a_pool_allocates_only_what_it_must() {
     timing_allocates_little();
@@ -114,29 +142,20 @@ fn a_pool_allocates_only_what_it_must() {
 
     assert_eq!(spawn_with::<0>(&pool), 0, "a closure without captures");
     assert_eq!(spawn_with::<6>(&pool), 0, "a closure of 48 bytes");
-    assert_eq!(spawn_with::<7>(&pool), TASKS, "a larger one is one block");
+    assert_eq!(spawn_with::<LARGE>(&pool), TASKS, "a larger one is one block");
+    assert!(spawn_with::<7>(&pool) <= TASKS, "as is one that is just too large, at first");
+    assert!(spawn_with::<7>(&pool) < KEPT, "blocks of usual sizes are used again");
     assert!(from_inside(&pool) < 20, "from inside a task only the worker's own queue grows, by doubling");
 
-    let tickets = allocations_of(&pool, || {
-        for number in 0..TASKS {
-            assert_eq!(pool.submit(move || number).unwrap().wait().unwrap(), number);
-        }
-    });
-    assert_eq!(tickets, TASKS, "a task and its ticket are one block");
-    let futures = allocations_of(&pool, || {
-        for number in 0..TASKS {
-            let future = async move {
-                yield_now().await;
-                number
-            };
-            assert_eq!(pool.spawn_async(future).unwrap().wait().unwrap(), number);
-        }
-    });
+    assert_eq!(tickets_with::<LARGE>(&pool), TASKS, "a task and its ticket are one block");
+    assert!(tickets_with::<1>(&pool) < KEPT, "which is used again");
+    let futures = futures_with::<LARGE>(&pool);
     // The list of those that live grows now and then, once for each of its parts.
     assert!(
         (TASKS..TASKS + 20).contains(&futures),
         "a future, its wakers and its ticket are one block: {futures}"
     );
+    assert!(futures_with::<1>(&pool) < KEPT, "which is used again");
     a_burst_leaves_nothing(&pool);
     a_place_that_is_given_on_costs_nothing(&pool);
 }

@@ -184,7 +184,7 @@ impl<T> Slots<T> {
     pub(crate) fn expect_after(&self, position: u64) {
         let slots_ahead = const { 128 / (size_of::<Slot<T>>() + 1) + 1 };
         let index = (self.index(position) + slots_ahead) & (self.lap as usize - 1);
-        prefetch_for_writing(self.slots.as_ptr().wrapping_add(index).cast());
+        crate::sync::expect_to_write(self.slots.as_ptr().wrapping_add(index).cast());
     }
 
     /// What the writer of `position` finds there.
@@ -379,16 +379,4 @@ fn look_closely(turn: u64, wanted: u64) -> Look {
 #[inline(always)]
 pub(crate) fn is_before(one: u64, other: u64) -> bool {
     ((one.wrapping_sub(other) << (64 - POSITION_BITS)) as i64) < 0
-}
-
-/// Asks for a cache line that this thread will write soon, so that the transfer runs beside other work.
-#[inline(always)]
-fn prefetch_for_writing(line: *const u8) {
-    #[cfg(all(target_arch = "x86_64", not(any(miri, loom, shuttle))))]
-    // SAFETY: a prefetch is a hint: it touches no memory the program can see and cannot fault.
-    unsafe {
-        core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly))
-    };
-    #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom, shuttle)))))]
-    let _ = line;
 }

@@ -257,3 +257,15 @@ pub use core::sync::atomic::Ordering;
 pub use make::*;
 #[cfg(loom)]
 pub use make_loom::*;
+
+/// Asks for a cache line that this thread will write soon, so that the transfer runs beside other work.
+#[inline(always)]
+pub fn expect_to_write(line: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom, shuttle))))]
+    // SAFETY: a prefetch is a hint: it touches no memory the program can see and cannot fault.
+    unsafe {
+        core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly))
+    };
+    #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom, shuttle)))))]
+    let _ = line;
+}

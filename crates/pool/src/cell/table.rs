@@ -4,6 +4,7 @@
 //! it. The others know its header, and that it is of the type its table was made for.
 
 use super::{Claim, Details, Extras, Header, NOT_NOTED, TaskRef};
+use crate::block::Block;
 use crate::heir::Heir;
 use crate::job::Job;
 use crate::options::Priority;
@@ -13,6 +14,7 @@ use crate::sync::{AtomicPtr, AtomicU32, Ordering::Relaxed, UnsafeCell};
 use crate::task::drop_quietly;
 use crate::work::{Body, Outcome, Work};
 use std::any::TypeId;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
@@ -21,7 +23,8 @@ use std::time::{Duration, Instant};
 #[repr(C)]
 struct Cell<S, W: Work> {
     header: Header,
-    schedule: S,
+    /// Taken out when the cell is freed.
+    schedule: ManuallyDrop<S>,
     body: UnsafeCell<Body<W>>,
 }
 
@@ -66,8 +69,8 @@ fn allocate<S: Schedule, W: Work>(schedule: S, details: Details, work: W, claime
         table: const { &table::<S, W>() },
         extras: if plain { None } else { Some(Box::new(Extras { name, due, expected })) },
     };
-    let cell = Box::new(Cell { header, schedule, body: UnsafeCell::new(Body::Work(work)) });
-    NonNull::from(Box::leak(cell)).cast()
+    let schedule = ManuallyDrop::new(schedule);
+    Block::new(Cell { header, schedule, body: UnsafeCell::new(Body::Work(work)) }).into_raw().cast()
 }
 
 /// A task on its way into a queue, and the claim on its result.
@@ -194,9 +197,9 @@ unsafe fn take<S, W: Work>(cell: NonNull<Header>, to: *mut ()) {
 
 /// # Safety
 /// There is a live `Cell<S, W>`, and nobody uses it any more.
-unsafe fn free<S, W: Work>(cell: NonNull<Header>) {
-    // SAFETY: `allocate` made it from a box, and by the caller's word this is the end of it.
-    let cell = unsafe { Box::from_raw(cell.cast::<Cell<S, W>>().as_ptr()) };
+unsafe fn free<S: Schedule, W: Work>(cell: NonNull<Header>) {
+    // SAFETY: `allocate` made it from a block, and by the caller's word this is the end of it.
+    let mut cell = unsafe { Block::from_raw(cell.cast::<Cell<S, W>>()) };
     // Touched as the others do, so that the checkers see whether they were all done.
     // SAFETY: the cell is this function's own, and nobody else's.
     cell.body.with_mut(|body| unsafe { &mut *body }.clear());
@@ -209,5 +212,9 @@ unsafe fn free<S, W: Work>(cell: NonNull<Header>) {
         // SAFETY: it came from `set_root` with a reference of its own, and nobody has taken it since.
         drop(unsafe { TaskRef::from_raw(root) });
     }
+    // SAFETY: nobody uses the schedule of this cell after this.
+    let schedule = unsafe { ManuallyDrop::take(&mut cell.schedule) };
     drop(cell);
+    // Last, as it may be all that keeps the pool.
+    schedule.let_go();
 }
