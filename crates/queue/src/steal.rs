@@ -46,7 +46,10 @@ pub(crate) static STEAL_CLAIM: Edge = Edge::new("STEAL_CLAIM");
 pub const STEAL_CAPACITY_MAX: usize = 1 << 26;
 /// The smallest buffer.
 const CAPACITY_MIN: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 64 };
-/// A buffer of which no more than this part is used is halved.
+/// A buffer up to this size is kept when it is not needed, until the owner rests: queues run empty all the time, and to
+/// make a new one for each burst would cost as much as to run it.
+const CAPACITY_KEPT: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 1024 };
+/// A larger one, of which no more than this part is used, is halved.
 const SHRINK_AT: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 8 };
 /// Old buffers still being copied from, beyond which the buffer is not shrunk.
 const RETIRED_MAX: usize = 4;
@@ -235,9 +238,19 @@ impl<T> StealQueue<T> {
         self.len() == 0
     }
 
-    /// How many items the present buffer holds; it follows the load between 64 and the limit.
+    /// How many items the present buffer holds; it follows the load between 64 and the limit. Up to 1024 it is kept
+    /// for the next burst, until [`shrink_to_fit`](Self::shrink_to_fit).
     pub fn capacity(&self) -> usize {
         self.buffer_ref().capacity() as usize
+    }
+
+    /// Gives back what memory it can, when no burst is expected soon.
+    pub fn shrink_to_fit(&self) {
+        let live = distance(top(self.shared.claim.load(Relaxed)), self.bottom());
+        let capacity = live.next_power_of_two().max(CAPACITY_MIN);
+        if capacity < self.buffer_ref().capacity() && self.retired() < RETIRED_MAX {
+            self.install(capacity);
+        }
     }
 
     /// How many items the queue holds at most.
@@ -357,20 +370,24 @@ impl<T> StealQueue<T> {
         }
     }
 
-    /// The few items left do not need so large a buffer; none at all need only the smallest. Says whether
-    /// any are left.
+    /// The few items left do not need so large a buffer; none at all need only one that is kept. Says whether any are
+    /// left.
     #[cold]
     fn shrink(&self, live: u32) -> bool {
         self.free_retired();
         let capacity = self.buffer_ref().capacity();
-        let retired = self.shared.retired.with(|retired| {
-            // SAFETY: `retired` is the owner's, and this is the owner.
-            unsafe { (*retired).len() }
-        });
-        if capacity > CAPACITY_MIN && retired < RETIRED_MAX {
-            self.install(if live == 0 { CAPACITY_MIN } else { capacity / 2 });
+        if capacity > CAPACITY_KEPT && self.retired() < RETIRED_MAX {
+            self.install(if live == 0 { CAPACITY_KEPT } else { capacity / 2 });
         }
         distance(top(self.claim_seen.get()), self.bottom()) > 0
+    }
+
+    /// How many old buffers are still being copied from.
+    fn retired(&self) -> usize {
+        self.shared.retired.with(|retired| {
+            // SAFETY: `retired` is the owner's, and this is the owner.
+            unsafe { (*retired).len() }
+        })
     }
 
     /// Replaces the buffer by one of `capacity` items, which must hold those that are waiting.
@@ -410,7 +427,7 @@ impl<T> StealQueue<T> {
         self.buffer_base.set(top(claim));
         self.taken_oldest.set(0);
         self.room.set(top(claim).wrapping_add(capacity) & TOP_MASK as u32);
-        self.shrink_below.set(if capacity > CAPACITY_MIN { capacity / SHRINK_AT } else { 0 });
+        self.shrink_below.set(if capacity > CAPACITY_KEPT { capacity / SHRINK_AT } else { 0 });
         self.free_retired();
     }
 
@@ -555,6 +572,8 @@ mod tests {
             }
             sum += core::iter::from_fn(|| queue.pop()).sum::<u64>();
             assert_eq!(sum, next * (next + 1) / 2, "position {position}, pops {pops}");
+            assert!(queue.capacity() <= CAPACITY_KEPT as usize, "an empty queue keeps little");
+            queue.shrink_to_fit();
             assert_eq!(queue.capacity(), CAPACITY_MIN as usize, "an empty queue has given its memory back");
         }
     }

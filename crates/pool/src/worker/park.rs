@@ -62,10 +62,7 @@ impl Worker {
     /// Sleeps until somebody wakes this worker, unless there is something to do after all.
     fn sleep(&self, searches: bool) {
         let shared = &self.shared;
-        // It is empty; a take gives back the memory of a burst.
-        if let Some(task) = self.own.pop_oldest() {
-            self.push_own(task);
-        }
+        self.own.shrink_to_fit();
         let anything_waits = || shared.anything_waits_for(self.number) || shared.calls_worker(self.number);
         let slept = shared.sleep.park(self.number, searches, anything_waits, || {
             bump(&self.counters().sleeps, 1);

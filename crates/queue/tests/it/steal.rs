@@ -151,8 +151,10 @@ fn the_buffer_grows_with_the_load_and_shrinks_after_it() {
             assert_eq!(queue.pop(), Some(item));
         }
         assert_eq!(queue.pop(), None);
-        assert_eq!(queue.capacity(), smallest, "in lap {lap}");
+        assert_eq!(queue.capacity(), 1024, "in lap {lap}");
     }
+    queue.shrink_to_fit();
+    assert_eq!(queue.capacity(), smallest);
     for item in 0..10_000 {
         assert_eq!(queue.push(item), Ok(()));
     }
@@ -161,7 +163,26 @@ fn the_buffer_grows_with_the_load_and_shrinks_after_it() {
         assert_eq!(thief.steal(), Steal::Success(item));
     }
     assert_eq!(queue.pop_oldest(), None);
-    assert_eq!(queue.capacity(), smallest, "the owner's next look finds that thieves took it all");
+    assert_eq!(queue.capacity(), 1024, "the owner's next look finds that thieves took it all");
+}
+
+#[test]
+fn the_buffer_of_a_burst_is_kept_for_the_next_until_the_owner_rests() {
+    let queue = filled(0..300);
+    let capacity = queue.capacity();
+    for _ in 0..3 {
+        assert_eq!(oldest_first(&queue).len(), 300);
+        assert_eq!((queue.pop_oldest(), queue.capacity()), (None, capacity));
+        (0..300).for_each(|item| assert_eq!(queue.push(item), Ok(())));
+    }
+    for _ in 0..200 {
+        assert!(queue.pop_oldest().is_some());
+    }
+    queue.shrink_to_fit();
+    assert_eq!(queue.capacity(), 128, "what waits has room");
+    assert_eq!(oldest_first(&queue), (200..300).collect::<Vec<_>>());
+    queue.shrink_to_fit();
+    assert_eq!(queue.capacity(), 64);
 }
 
 #[test]
