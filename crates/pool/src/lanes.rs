@@ -165,12 +165,12 @@ impl Lanes {
         more: usize,
         other: impl FnMut(Claimed<'a, Task>),
     ) -> Option<Claimed<'a, Task>> {
-        match &self.gates {
-            [high, normal, low] if more > 0 && high.get().is_none() && low.get().is_none() => {
-                normal.get()?.try_claim_some(more, other).ok()
-            }
-            _ => self.claim(turn),
+        let [high, normal, low] = &self.gates;
+        if high.get().is_some() || low.get().is_some() {
+            return self.claim(turn);
         }
+        let normal = normal.get()?;
+        if more > 0 { normal.try_claim_some(more, other).ok() } else { normal.try_claim().ok() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -225,6 +225,7 @@ impl Lanes {
         )
     }
 
+    #[inline(always)]
     fn made(&self, priority: Priority) -> Option<&Gate<Task>> {
         self.gates[priority.lane()].get()
     }

@@ -238,6 +238,13 @@ impl<T> StealQueue<T> {
         self.len() == 0
     }
 
+    /// Whether nothing waits, as far as the owner knows without a look at what it shares with thieves. They can only
+    /// have made it emptier.
+    #[inline(always)]
+    pub fn is_known_empty(&self) -> bool {
+        distance(top(self.claim_seen.get()), self.bottom()) == 0
+    }
+
     /// How many items the present buffer holds; it follows the load between 64 and the limit. Up to 1024 it is kept
     /// for the next burst, until [`shrink_to_fit`](Self::shrink_to_fit).
     pub fn capacity(&self) -> usize {

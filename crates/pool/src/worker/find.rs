@@ -71,7 +71,7 @@ impl Worker {
         }
         // A glance first: taking from an empty queue also tidies up behind thieves, which need not be done every time.
         let mut place = MaybeUninit::uninit();
-        if !self.own.is_empty()
+        if !self.own.is_known_empty()
             && let Some(task) = InHand::from_own(&self.own, &mut place)
         {
             self.hauled.set(self.hauled.get().saturating_sub(1));

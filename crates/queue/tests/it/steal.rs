@@ -186,6 +186,18 @@ fn the_buffer_of_a_burst_is_kept_for_the_next_until_the_owner_rests() {
 }
 
 #[test]
+fn an_owner_knows_that_its_queue_is_empty_and_finds_out_what_thieves_took() {
+    let queue = filled([]);
+    assert!(queue.is_known_empty());
+    assert_eq!(queue.push(1), Ok(()));
+    assert!(!queue.is_known_empty());
+    assert_eq!(queue.stealer().steal(), Steal::Success(1));
+    assert!(queue.is_empty());
+    assert_eq!(queue.pop_oldest(), None);
+    assert!(queue.is_known_empty());
+}
+
+#[test]
 fn reserved_room_is_there() {
     let queue = filled(0..10);
     assert_eq!(queue.reserve(1_000), 1_000);
