@@ -34,6 +34,9 @@ mod offer;
 #[cfg(all(test, any(loom, shuttle)))]
 mod offer_model;
 mod options;
+mod pending;
+#[cfg(all(test, any(loom, shuttle)))]
+mod pending_model;
 mod presence;
 #[cfg(all(test, any(loom, shuttle)))]
 mod presence_model;

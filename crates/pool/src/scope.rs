@@ -6,11 +6,17 @@
 //!
 //! The thread that waits is not idle if it is a worker: it runs what waits in its own queue, newest first, where the
 //! scope's tasks are.
+//!
+//! What a scope and its tasks share lies in the frame of `scope`, which costs it no allocation; a task's last step
+//! there is to count itself as over.
+//!
+//! Not here: the count, and the sleep of the thread that waits (`pending.rs`).
 
 use crate::current;
 use crate::handle::PoolHandle;
 use crate::lanes::Wait;
 use crate::options::Priority;
+use crate::pending::{Bed, Pending};
 use crate::route::Route;
 use crate::task::{Ran, Run, Seed, Task, drop_panic};
 use crate::token;
@@ -19,8 +25,8 @@ use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::ptr::{self, NonNull};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// So many tasks deep a thread runs what no queue takes; beyond, the thread that waits for the scope does.
@@ -34,17 +40,15 @@ thread_local! {
 /// A scope in which tasks may borrow; see [`PoolHandle::scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     pool: &'env PoolHandle,
-    state: Arc<State>,
+    state: State,
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
 
-/// What a scope and its tasks share. Counted, since the last task may still be leaving when the scope ends.
+/// What a scope and its tasks share. A task may use it until it has counted itself as over.
 struct State {
-    /// Tasks spawned and not over, and one for the scope's own body.
-    pending: AtomicUsize,
+    pending: Pending,
     rest: Mutex<Rest>,
-    changed: Condvar,
 }
 
 #[derive(Default)]
@@ -96,11 +100,11 @@ impl PoolHandle {
     /// pool.scope(|scope| scope.spawn(|| drop(local.clone()))); // an `Rc` stays on its thread
     /// ```
     pub fn scope<'env, R>(&'env self, body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R) -> R {
-        let state = State { pending: AtomicUsize::new(1), rest: Mutex::default(), changed: Condvar::new() };
-        let scope = Scope { pool: self, state: Arc::new(state), scope: PhantomData, env: PhantomData };
+        let state = State { pending: Pending::new(this_thread()), rest: Mutex::default() };
+        let scope = Scope { pool: self, state, scope: PhantomData, env: PhantomData };
         let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
         // Whatever `body` did, its frame and those around it stay until every task is over.
-        scope.state.one_is_over();
+        scope.state.pending.body_is_over();
         scope.wait();
         let panic = scope.state.rest().panic.take();
         match (result, panic) {
@@ -144,9 +148,9 @@ impl<'scope> Scope<'scope, '_> {
 
     /// As [`spawn`](Self::spawn), in the lane of this priority.
     pub fn spawn_with<F: FnOnce() + Send + 'scope>(&'scope self, priority: Priority, task: F) {
-        // Before anybody can see the task; a scope's own count of one keeps it from reaching zero meanwhile.
-        self.state.pending.fetch_add(1, Ordering::Relaxed);
-        let scoped = Scoped { work: Some(task), state: Arc::clone(&self.state) };
+        // Before anybody can see the task; the body or the task that calls this keeps the count from zero meanwhile.
+        self.state.pending.one_more(this_thread());
+        let scoped = Scoped { work: Some(task), state: NonNull::from(&self.state) };
         // SAFETY: `scope` does not return before `pending` is zero, which is after the task was run: dropped unrun it
         // hands itself back to the scope. So it is over before anything in `'scope` ends.
         let seed = unsafe { Seed::borrowing(scoped) };
@@ -157,7 +161,8 @@ impl<'scope> Scope<'scope, '_> {
             if DEPTH.get() < DEPTH_MAX {
                 self.run_here(task);
             } else {
-                self.state.hand_back(task);
+                // SAFETY: this scope waits for the task, which was just counted.
+                unsafe { hand_back(NonNull::from(&self.state), task) };
             }
         }
     }
@@ -165,7 +170,7 @@ impl<'scope> Scope<'scope, '_> {
     /// Waits until every task is over, and runs those that no worker will.
     fn wait(&self) {
         let worker = current::worker_of(&self.pool.shared);
-        while !self.state.is_over() {
+        while !self.state.pending.is_over() {
             // Taken out first: the lock must not be held while the task runs.
             let handed_back = self.state.rest().handed_back.pop();
             if let Some(task) = handed_back {
@@ -200,40 +205,61 @@ impl State {
         self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The thread that waits for the scope will run it.
-    fn hand_back(&self, task: Task) {
-        self.rest().handed_back.push(task);
-        self.changed.notify_all();
-    }
-
-    fn is_over(&self) -> bool {
-        // Meets the release in `one_is_over`: what the tasks did is seen by who goes on after the scope.
-        self.pending.load(Ordering::Acquire) == 0
-    }
-
-    fn one_is_over(&self) {
-        if self.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // Under the lock, so that whoever has looked and is about to wait is told.
-            drop(self.rest());
-            self.changed.notify_all();
-        }
-    }
-
-    /// Waits until all tasks are over or one is handed back, but no longer than it may.
+    /// Waits until all tasks are over or one is handed back, but no longer than it may; it may return early.
     fn wait(&self, at_most: Option<Duration>) {
-        let waits = |rest: &mut Rest| !self.is_over() && rest.handed_back.is_empty();
-        match at_most {
-            None => drop(self.changed.wait_while(self.rest(), waits)),
-            Some(at_most) => drop(self.changed.wait_timeout_while(self.rest(), at_most, waits)),
+        let bed = bed_of(self);
+        let lay_down = bed.lie_down();
+        if !self.pending.is_over() && self.rest().handed_back.is_empty() {
+            bed.wait(lay_down, at_most);
         }
     }
+}
+
+/// The thread that waits for the scope will run the task, which is one of those it waits for.
+///
+/// # Safety
+/// The state is that of a scope, which is not over before the task is.
+unsafe fn hand_back(state: NonNull<State>, task: Task) {
+    // SAFETY: by the caller's word the state is there until the task is over; and nobody runs it before the lock is
+    // free again, which is the last that is done with the state.
+    unsafe { state.as_ref() }.rest().handed_back.push(task);
+    bed_of(state.as_ptr()).call();
+}
+
+/// Where somebody may wait for this, which may be gone.
+fn bed_of(state: *const State) -> &'static Bed {
+    Bed::at(state.addr())
+}
+
+/// A number that no other thread has as long as this one lives.
+fn this_thread() -> u64 {
+    DEPTH.with(|depth| ptr::from_ref(depth).addr() as u64)
 }
 
 /// One task of a scope.
 struct Scoped<F: FnOnce() + Send> {
     /// `None` once it runs.
     work: Option<F>,
-    state: Arc<State>,
+    /// That of its scope, which waits for it.
+    state: NonNull<State>,
+}
+
+// SAFETY: the work may be sent, and what the scope and its tasks share is for any thread.
+unsafe impl<F: FnOnce() + Send> Send for Scoped<F> {}
+
+impl<F: FnOnce() + Send> Scoped<F> {
+    /// Only while this task has not counted itself as over.
+    fn state(&self) -> &State {
+        // SAFETY: the scope waits in its frame until this task is over, which `one_is_over` says last of all.
+        unsafe { self.state.as_ref() }
+    }
+
+    /// Counts it as over; nothing of the scope may be used afterwards.
+    fn one_is_over(self) {
+        if self.state().pending.one_is_over() {
+            bed_of(self.state.as_ptr()).call();
+        }
+    }
 }
 
 impl<F: FnOnce() + Send> Run for Scoped<F> {
@@ -246,14 +272,14 @@ impl<F: FnOnce() + Send> Run for Scoped<F> {
             Err(panic) => {
                 // A later one is dropped when the lock is not held any more: it may do anything.
                 let later = {
-                    let mut rest = self.state.rest();
+                    let mut rest = self.state().rest();
                     if rest.panic.is_none() { rest.panic.replace(panic) } else { Some(panic) }
                 };
                 later.into_iter().for_each(drop_panic);
                 Ran::Panicked
             }
         };
-        self.state.one_is_over();
+        self.one_is_over();
         ran
     }
 
@@ -267,16 +293,17 @@ impl<F: FnOnce() + Send> Run for Scoped<F> {
 impl<F: FnOnce() + Send> Drop for Scoped<F> {
     fn drop(&mut self) {
         let Some(work) = self.work.take() else { return };
-        let again = Scoped { work: Some(work), state: Arc::clone(&self.state) };
+        let again = Scoped { work: Some(work), state: self.state };
         // SAFETY: as in `spawn_with`: the count still stands for it, so the scope waits, and runs it.
         let task = unsafe { Task::borrowing(again) };
-        self.state.hand_back(task);
+        // SAFETY: this was a task of that scope, which is not over, and the other stands for it from here on.
+        unsafe { hand_back(self.state, task) };
     }
 }
 
 impl fmt::Debug for Scope<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pending = self.state.pending.load(Ordering::Relaxed);
+        let pending = self.state.pending.count();
         f.debug_struct("Scope").field("pending", &pending).finish_non_exhaustive()
     }
 }
