@@ -74,12 +74,16 @@ where
     RA: Send,
     RB: Send,
 {
+    if worker.forks.is_full() {
+        return in_a_row(a, b);
+    }
     let fork = Fork {
         offer_it: offer_fork::<B, RB>,
-        offer: Cell::new(None),
+        offer: ManuallyDrop::new(Cell::new(None)),
         state: UnsafeCell::new(State { work: ManuallyDrop::new(b) }),
     };
-    let noted = Noted { worker, place: worker.forks.note((&raw const fork).cast()), fork: &fork };
+    worker.forks.note((&raw const fork).cast());
+    let noted = Noted { worker, fork: &fork };
     if worker.shared.sleep.anybody_idle() {
         worker.offer_oldest();
     }
@@ -97,13 +101,20 @@ where
     }
 }
 
+/// Too many forks deep to note another.
+#[cold]
+#[inline(never)]
+fn in_a_row<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB) -> (RA, RB) {
+    (a(), b())
+}
+
 /// The second half of a join, in its joiner's frame.
 #[repr(C)]
 struct Fork<B, RB> {
     /// Makes a task of this very fork. First, so that a pointer to the fork is a pointer to this.
     offer_it: unsafe fn(*const ()) -> Task,
-    /// The offer, once there is one; the joiner's thread only.
-    offer: Cell<Option<Arc<Offer>>>,
+    /// The offer, once there is one, until `Offered::end` takes it; the joiner's thread only.
+    offer: ManuallyDrop<Cell<Option<Arc<Offer>>>>,
     /// The joiner's, or that of whoever claimed the offer.
     state: UnsafeCell<State<B, RB>>,
 }
@@ -141,8 +152,6 @@ union State<B, RB> {
 /// A fork that stands on the stack of private forks, until it is settled one way or the other.
 struct Noted<'a, B: FnOnce() -> RB, RB> {
     worker: &'a Worker,
-    /// `None`: the stack was full.
-    place: Option<usize>,
     fork: &'a Fork<B, RB>,
 }
 
@@ -151,7 +160,7 @@ impl<'a, B: FnOnce() -> RB, RB> Noted<'a, B, RB> {
     #[inline(always)]
     fn take_back_private(self) -> Result<(), Offered<'a, B, RB>> {
         let this = ManuallyDrop::new(self);
-        if this.place.is_none_or(|place| this.worker.forks.take_back(place)) {
+        if this.worker.forks.take_back() {
             return Ok(());
         }
         Err(Offered { worker: this.worker, fork: this.fork })
@@ -160,20 +169,13 @@ impl<'a, B: FnOnce() -> RB, RB> Noted<'a, B, RB> {
 
 /// Reached only when `a` unwinds: the frame is about to go, so the fork must be settled first.
 impl<B: FnOnce() -> RB, RB> Drop for Noted<'_, B, RB> {
+    #[inline(always)]
     fn drop(&mut self) {
-        if self.place.is_none_or(|place| self.worker.forks.take_back(place)) {
-            // SAFETY: nobody else ever knew of the fork, and `fork` has not taken its work.
-            drop_quietly(unsafe { self.fork.take_work() });
-            return;
-        }
-        let offered = Offered { worker: self.worker, fork: self.fork };
-        if let Some(Err(panic)) = offered.end(drop_quietly) {
-            drop_panic(panic);
-        }
+        Offered { worker: self.worker, fork: self.fork }.let_go();
     }
 }
 
-/// A fork that others were told of.
+/// A fork that others were told of, or may have been.
 struct Offered<'a, B, RB> {
     worker: &'a Worker,
     fork: &'a Fork<B, RB>,
@@ -187,6 +189,18 @@ impl<B: FnOnce() -> RB, RB> Offered<'_, B, RB> {
         let mut outcome = None;
         let elsewhere = self.end(|work| outcome = Some(catch_unwind(AssertUnwindSafe(work))));
         elsewhere.or(outcome).expect("a fork is run here or elsewhere")
+    }
+
+    /// Settles a fork whose other half has panicked, and whose own half is not wanted any more.
+    #[cold]
+    #[inline(never)]
+    fn let_go(self) {
+        if self.worker.forks.take_back() {
+            // SAFETY: nobody else ever knew of the fork, and `fork` has not taken its work.
+            drop_quietly(unsafe { self.fork.take_work() });
+        } else if let Some(Err(panic)) = self.end(drop_quietly) {
+            drop_panic(panic);
+        }
     }
 
     /// Brings the offer to its end: hands the work to `here` if it can be taken back, or else waits for what came of
@@ -281,21 +295,26 @@ impl Default for Forks {
 
 impl Forks {
     #[inline(always)]
-    fn note(&self, fork: *const ()) -> Option<usize> {
+    fn is_full(&self) -> bool {
+        self.len.get() >= FORKS_MAX
+    }
+
+    /// There is room for it.
+    #[inline(always)]
+    fn note(&self, fork: *const ()) {
         let place = self.len.get();
         if place == 0 {
             self.noted_for.set(token::current());
         }
-        let noted = self.noted.get(place)?;
-        noted.set(fork);
+        self.noted[place].set(fork);
         self.len.set(place + 1);
-        Some(place)
     }
 
-    /// Takes the newest fork, which stands at `place`, off the stack. `false`: it had been offered.
+    /// Takes the newest fork off the stack, for the join that noted it: joins end in the reverse order of their
+    /// beginning. `false`: it had been offered.
     #[inline(always)]
-    fn take_back(&self, place: usize) -> bool {
-        debug_assert_eq!(self.len.get(), place + 1, "joins end in the reverse order of their beginning");
+    fn take_back(&self) -> bool {
+        let place = self.len.get() - 1;
         self.len.set(place);
         if self.oldest.get() <= place {
             return true;
