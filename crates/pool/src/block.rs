@@ -281,7 +281,7 @@ mod tests {
     use std::sync::mpsc;
     use std::thread;
 
-    /// The tests each use a size of their own, as all threads share the depots.
+    /// The tests each use a size of their own, which the tasks of other tests have not: all threads share the depots.
     type Sized<const BYTES: usize> = [u8; BYTES];
 
     fn kept<T>() -> usize {
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn what_one_thread_frees_comes_back_to_the_one_that_makes_and_no_more_is_kept_than_said() {
-        type Value = Sized<250>;
+        type Value = Sized<500>;
         let (send, receive) = mpsc::sync_channel::<Block<Value>>(8);
         let freeing = thread::spawn(move || {
             let mut most = 0;
@@ -368,17 +368,17 @@ mod tests {
         });
         let mut seen = HashSet::new();
         for number in 0..20_000 {
-            let block = Block::new([number as u8; 250]);
+            let block = Block::new([number as u8; 500]);
             seen.insert(block.0.as_ptr().expose_provenance());
             send.send(block).unwrap();
         }
         drop(send);
         assert_eq!(freeing.join().unwrap(), 2 * PARCEL);
         assert!(seen.len() < 1000, "{} blocks were asked for though hardly 150 lived", seen.len());
-        let many: Vec<Block<Value>> = (0..10_000).map(|_| Block::new([0; 250])).collect();
+        let many: Vec<Block<Value>> = (0..10_000).map(|_| Block::new([0; 500])).collect();
         drop(many);
         assert!(kept::<Value>() <= 2 * PARCEL);
-        assert_eq!(parcels::<Value>(), DEPOT_BYTES / (PARCEL * 256), "the depot is full, and holds no more");
+        assert_eq!(parcels::<Value>(), DEPOT_BYTES / (PARCEL * 512), "the depot is full, and holds no more");
     }
 
     #[test]

@@ -1,15 +1,18 @@
 //! `join(a, b)`: runs two closures, perhaps at the same time, and returns when both are done.
 //!
 //! ```text
-//!   Forks of one worker    oldest ▼            ▼ len
-//!     │ offered │ offered │ private │ private │
+//!   Forks of one worker            oldest ▼                     newest ▼
+//!     offered ◄────► offered ◄────► private ◄────► private ◄────► private      each in the frame of its join
 //! ```
 //!
-//! `b` is noted on a private stack while `a` runs, and nobody else sees it: no allocation, no locked instruction, a
-//! few nanoseconds. Only when somebody in the pool has nothing to do, the next fork to come by offers the *oldest*
-//! private one, which is likely the largest. So the cost of sharing is paid for what is shared, and the rest runs as
-//! two calls in a row would. (Chili and heartbeat schedulers share at a fixed beat instead; asking who is idle needs
-//! no clock and no extra thread.)
+//! `b` is noted on a private list while `a` runs, and nobody else sees it: no allocation, no locked instruction, a few
+//! nanoseconds. Only when somebody in the pool has nothing to do, the next fork to come by offers the *oldest* private
+//! one, which is likely the largest. So the cost of sharing is paid for what is shared, and the rest runs as two calls
+//! in a row would. (Chili and heartbeat schedulers share at a fixed beat instead; asking who is idle needs no clock and
+//! no extra thread.)
+//!
+//! It is a list and not an array with a length, since each join would have to wait for the length that the last one
+//! wrote; a list is written and seldom read.
 //!
 //! Not here: how an offer is claimed, finished and waited for (`offer.rs`).
 
@@ -27,8 +30,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// So many forks deep a stack is noted; deeper ones run here and are never offered.
-const FORKS_MAX: usize = 64;
 /// How often a joiner looks whether its offer is done before it sleeps, and the pauses in between.
 const LOOKS: u32 = 64;
 const PAUSES: u32 = 16;
@@ -74,12 +75,13 @@ where
     RA: Send,
     RB: Send,
 {
-    if worker.forks.is_full() {
-        return in_a_row(a, b);
-    }
     let fork = Fork {
-        offer_it: offer_fork::<B, RB>,
-        offer: ManuallyDrop::new(Cell::new(None)),
+        link: Link {
+            offer_it: offer_fork::<B, RB>,
+            older: Cell::new(ptr::null()),
+            younger: Cell::new(ptr::null()),
+            offer: Cell::new(ptr::null()),
+        },
         state: UnsafeCell::new(State { work: ManuallyDrop::new(b) }),
     };
     worker.forks.note((&raw const fork).cast());
@@ -101,22 +103,24 @@ where
     }
 }
 
-/// Too many forks deep to note another.
-#[cold]
-#[inline(never)]
-fn in_a_row<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB) -> (RA, RB) {
-    (a(), b())
-}
-
 /// The second half of a join, in its joiner's frame.
 #[repr(C)]
 struct Fork<B, RB> {
-    /// Makes a task of this very fork. First, so that a pointer to the fork is a pointer to this.
-    offer_it: unsafe fn(*const ()) -> Task,
-    /// The offer, once there is one, until `Offered::end` takes it; the joiner's thread only.
-    offer: ManuallyDrop<Cell<Option<Arc<Offer>>>>,
+    /// First, so that a pointer to the fork is a pointer to this.
+    link: Link,
     /// The joiner's, or that of whoever claimed the offer.
     state: UnsafeCell<State<B, RB>>,
+}
+
+/// What a fork is to the list of its worker. The joiner's thread only.
+struct Link {
+    /// Makes a task of this very fork.
+    offer_it: unsafe fn(*const Link) -> Task,
+    /// The neighbours, if there are any: which that are is told by [`Forks`].
+    older: Cell<*const Link>,
+    younger: Cell<*const Link>,
+    /// The offer, once there is one, counted; until `Offered::end` takes it.
+    offer: Cell<*const Offer>,
 }
 
 impl<B, RB> Fork<B, RB> {
@@ -149,18 +153,18 @@ union State<B, RB> {
     outcome: ManuallyDrop<Outcome<RB>>,
 }
 
-/// A fork that stands on the stack of private forks, until it is settled one way or the other.
+/// A fork that stands on the list, until it is settled one way or the other.
 struct Noted<'a, B: FnOnce() -> RB, RB> {
     worker: &'a Worker,
     fork: &'a Fork<B, RB>,
 }
 
 impl<'a, B: FnOnce() -> RB, RB> Noted<'a, B, RB> {
-    /// Takes the fork off the stack if nobody was told of it. Its work is then the caller's.
+    /// Takes the fork off the list. If nobody was told of it, its work is the caller's.
     #[inline(always)]
     fn take_back_private(self) -> Result<(), Offered<'a, B, RB>> {
         let this = ManuallyDrop::new(self);
-        if this.worker.forks.take_back() {
+        if this.worker.forks.take_back(&this.fork.link) {
             return Ok(());
         }
         Err(Offered { worker: this.worker, fork: this.fork })
@@ -195,7 +199,7 @@ impl<B: FnOnce() -> RB, RB> Offered<'_, B, RB> {
     #[cold]
     #[inline(never)]
     fn let_go(self) {
-        if self.worker.forks.take_back() {
+        if self.worker.forks.take_back(&self.fork.link) {
             // SAFETY: nobody else ever knew of the fork, and `fork` has not taken its work.
             drop_quietly(unsafe { self.fork.take_work() });
         } else if let Some(Err(panic)) = self.end(drop_quietly) {
@@ -206,7 +210,8 @@ impl<B: FnOnce() -> RB, RB> Offered<'_, B, RB> {
     /// Brings the offer to its end: hands the work to `here` if it can be taken back, or else waits for what came of
     /// it elsewhere.
     fn end(&self, here: impl FnOnce(B)) -> Option<Outcome<RB>> {
-        let offer = self.fork.offer.take().expect("a fork that left the stack was offered");
+        // SAFETY: the list said that the fork was offered, so there is a counted offer, which is taken here alone.
+        let offer = unsafe { Arc::from_raw(self.fork.link.offer.get()) };
         if offer.claim() {
             // SAFETY: winning the claim makes the frame's state this thread's; the work is whole, as nobody ran it.
             here(unsafe { self.fork.take_work() });
@@ -220,7 +225,7 @@ impl<B: FnOnce() -> RB, RB> Offered<'_, B, RB> {
 
 /// # Safety
 /// `fork` points to a `Fork<B, RB>` whose owner keeps it in place until the offer is done or taken back.
-unsafe fn offer_fork<B, RB>(fork: *const ()) -> Task
+unsafe fn offer_fork<B, RB>(fork: *const Link) -> Task
 where
     B: FnOnce() -> RB + Send,
     RB: Send,
@@ -228,7 +233,7 @@ where
     let fork = fork.cast::<Fork<B, RB>>();
     let offer = Arc::new(Offer::new());
     // SAFETY: the fork is in place, and this is its owner's thread, the only one that uses `offer`.
-    unsafe { (*fork).offer.set(Some(Arc::clone(&offer))) };
+    unsafe { (*fork).link.offer.set(Arc::into_raw(Arc::clone(&offer))) };
     let taken = Taken { offer, fork: ForkPointer(fork), token: CancelToken::current() };
     // SAFETY: the task touches the fork only after it has won the claim, which the owner waits for; until then, and
     // if it is dropped unrun, it is just an address.
@@ -273,60 +278,71 @@ impl<B: FnOnce() -> RB + Send, RB: Send> Run for Taken<B, RB> {
 }
 
 /// The forks of one worker that its joins have not settled yet. Everything here is the worker's thread's.
+///
+/// An address that is noted here is that of a link in the frame of a join, which takes it off the list before that
+/// frame goes.
 pub(crate) struct Forks {
-    noted: [Cell<*const ()>; FORKS_MAX],
+    newest: Cell<*const Link>,
+    /// The oldest one that nobody was told of. Those before have been offered, those after not.
+    oldest: Cell<*const Link>,
     /// Which task the first of them was noted for.
     noted_for: Cell<Option<NonNull<Header>>>,
-    /// Those before have been offered.
-    oldest: Cell<usize>,
-    len: Cell<usize>,
 }
 
 impl Default for Forks {
     fn default() -> Self {
-        Self {
-            noted: [const { Cell::new(ptr::null()) }; FORKS_MAX],
-            noted_for: Cell::new(None),
-            oldest: Cell::new(0),
-            len: Cell::new(0),
-        }
+        Self { newest: Cell::new(ptr::null()), oldest: Cell::new(ptr::null()), noted_for: Cell::new(None) }
     }
 }
 
 impl Forks {
+    /// `link` points to a link in a frame of this thread.
     #[inline(always)]
-    fn is_full(&self) -> bool {
-        self.len.get() >= FORKS_MAX
-    }
-
-    /// There is room for it.
-    #[inline(always)]
-    fn note(&self, fork: *const ()) {
-        let place = self.len.get();
-        if place == 0 {
-            self.noted_for.set(token::current());
+    fn note(&self, link: *const Link) {
+        let older = self.newest.get();
+        // SAFETY: what is noted is in place; and the new one is, by the caller's word.
+        unsafe { (*link).older.set(older) };
+        // SAFETY: what is noted is in place, on this thread.
+        match unsafe { older.as_ref() } {
+            Some(older) => older.younger.set(link),
+            None => self.noted_for.set(token::current()),
         }
-        self.noted[place].set(fork);
-        self.len.set(place + 1);
+        if self.oldest.get().is_null() {
+            self.oldest.set(link);
+        }
+        self.newest.set(link);
     }
 
-    /// Takes the newest fork off the stack, for the join that noted it: joins end in the reverse order of their
+    /// Takes the newest fork off the list, for the join that noted it: joins end in the reverse order of their
     /// beginning. `false`: it had been offered.
     #[inline(always)]
-    fn take_back(&self) -> bool {
-        let place = self.len.get() - 1;
-        self.len.set(place);
-        if self.oldest.get() <= place {
-            return true;
+    fn take_back(&self, link: &Link) -> bool {
+        debug_assert!(ptr::eq(self.newest.get(), link), "joins end in the reverse order of their beginning");
+        self.newest.set(link.older.get());
+        if !link.offer.get().is_null() {
+            return false;
         }
-        self.oldest.set(place);
-        false
+        if ptr::eq(self.oldest.get(), link) {
+            self.oldest.set(ptr::null());
+        }
+        true
+    }
+
+    /// Makes a task of the oldest fork that nobody was told of.
+    fn offer_oldest(&self) -> Option<Task> {
+        // SAFETY: what is noted is in place, on this thread.
+        let oldest = unsafe { self.oldest.get().as_ref() }?;
+        // SAFETY: the function belongs to this very fork, whose join waits for the offer.
+        let task = unsafe { (oldest.offer_it)(oldest) };
+        let is_newest = ptr::eq(self.newest.get(), oldest);
+        self.oldest.set(if is_newest { ptr::null() } else { oldest.younger.get() });
+        Some(task)
     }
 }
 
 impl fmt::Debug for Forks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Forks").field("oldest", &self.oldest).field("len", &self.len).finish()
+        f.debug_struct("Forks").field("oldest", &self.oldest).field("newest", &self.newest).finish()
     }
 }
 
@@ -337,20 +353,14 @@ impl Worker {
     fn offer_oldest(&self) {
         let (forks, shared) = (&self.forks, &self.shared);
         let idle = shared.sleep.asleep() + shared.sleep.searching();
-        if forks.oldest.get() >= forks.len.get() || shared.forks.len() >= idle {
+        if forks.oldest.get().is_null() || shared.forks.len() >= idle {
             return;
         }
         // A task that runs inside another would offer the other's forks in its own name.
         if forks.noted_for.get() != token::current() {
             return;
         }
-        let fork = forks.noted[forks.oldest.get()].get();
-        // SAFETY: a noted fork is in place until its join settles it, on this thread; every `Fork` begins with the
-        // function that offers it.
-        let offer_it = unsafe { *fork.cast::<unsafe fn(*const ()) -> Task>() };
-        // SAFETY: the function belongs to this very fork, whose join waits for the offer.
-        let task = unsafe { offer_it(fork) };
-        forks.oldest.set(forks.oldest.get() + 1);
+        let Some(task) = forks.offer_oldest() else { return };
         // A full ring of offers is dropped here: the joiner takes its offer back, as it would from the ring.
         if shared.forks.push(task).is_ok() {
             shared.sleep.work_came();
