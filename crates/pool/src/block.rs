@@ -6,8 +6,9 @@
 //!
 //! That is the way of most tasks, and what usual allocators are worst at: each block takes a lock that the other side
 //! wants too, and is merged with its neighbours only to be cut off again. Here a thread puts what it frees into a
-//! stash of its own, and takes from there what it needs; stashes pass on parcels of 31 blocks, through a ring. So the
-//! allocator is asked when more tasks live than ever before, and is given back what the depot has no room for.
+//! stash of its own, and takes from there what it needs; stashes pass on parcels of 31 blocks, through a ring. The
+//! allocator is asked when there is no parcel, and is given back what the depot has no room for. A thread that is
+//! stopped while it passes a parcel on holds up others at that place of the ring, as allocators' locks do.
 //!
 //! Blocks are sorted by size, in steps of a cache line up to eight. Larger ones, and those of an unusual alignment, are
 //! the allocator's. What is kept is bounded: 62 blocks of each size for a thread, given back when it ends, and a
@@ -35,7 +36,8 @@ const ALIGNMENT: usize = 16;
 const PARCEL: usize = 31;
 /// So many bytes of each size wait for a thread that needs them.
 const DEPOT_BYTES: usize = 256 << 10;
-/// Under a checker a block that is freed is to be gone, so that who uses it afterwards is seen.
+/// Under a checker a block that is freed is to be gone, so that who uses it afterwards is seen. (Address sanitizers
+/// cannot be asked for here in stable Rust: they see kept blocks as in use.)
 const KEEPS: bool = !cfg!(any(miri, loom, shuttle));
 
 /// A value in a block of its own. As a `Box`, but for where the memory comes from.
@@ -282,7 +284,7 @@ mod tests {
     use std::thread;
 
     /// The tests each use a size of their own, which the tasks of other tests have not: all threads share the depots.
-    type Sized<const BYTES: usize> = [u8; BYTES];
+    type Bytes<const BYTES: usize> = [u8; BYTES];
 
     fn kept<T>() -> usize {
         match Kind::of::<T>() {
@@ -307,10 +309,10 @@ mod tests {
             Kind::Plain(_) => None,
         };
         assert_eq!(size(Kind::of::<u8>()), Some(64));
-        assert_eq!(size(Kind::of::<Sized<64>>()), Some(64));
-        assert_eq!(size(Kind::of::<Sized<65>>()), Some(128));
-        assert_eq!(size(Kind::of::<Sized<512>>()), Some(512));
-        assert_eq!(size(Kind::of::<Sized<513>>()), None);
+        assert_eq!(size(Kind::of::<Bytes<64>>()), Some(64));
+        assert_eq!(size(Kind::of::<Bytes<65>>()), Some(128));
+        assert_eq!(size(Kind::of::<Bytes<512>>()), Some(512));
+        assert_eq!(size(Kind::of::<Bytes<513>>()), None);
         assert_eq!(size(Kind::of::<Aligned>()), None);
         assert_eq!(Kind::of::<Aligned>().layout(), Layout::new::<Aligned>());
     }
@@ -345,7 +347,7 @@ mod tests {
 
     #[test]
     fn what_is_freed_is_used_again() {
-        type Value = Sized<190>;
+        type Value = Bytes<190>;
         let first = Block::new([1; 190]);
         let address = first.0;
         drop(first);
@@ -355,7 +357,7 @@ mod tests {
 
     #[test]
     fn what_one_thread_frees_comes_back_to_the_one_that_makes_and_no_more_is_kept_than_said() {
-        type Value = Sized<500>;
+        type Value = Bytes<500>;
         let (send, receive) = mpsc::sync_channel::<Block<Value>>(8);
         let freeing = thread::spawn(move || {
             let mut most = 0;
@@ -383,7 +385,7 @@ mod tests {
 
     #[test]
     fn blocks_may_be_made_and_freed_while_a_thread_ends() {
-        struct Late(Option<Block<Sized<300>>>);
+        struct Late(Option<Block<Bytes<300>>>);
         impl Drop for Late {
             fn drop(&mut self) {
                 assert!(self.0.as_ref().is_some_and(|block| block[299] == 9));

@@ -392,6 +392,7 @@ fn serve(shared: &Arc<Shared>, number: usize) {
                 Leave::Dismissed => shared.discard(task, Verdict::Cancelled),
             }
         }
+        own.shrink_to_fit();
         seat.get_up(own);
         seat.presence.set(WorkerState::Terminated);
         shared.sleep.work_came();

@@ -31,8 +31,7 @@ pub(crate) struct Futures {
 /// What submitters count. Workers look here seldom, so that the two do not wait for each other's cache line.
 #[derive(Debug, Default)]
 struct Door {
-    /// How many have entered, with those that were refused, which leave at once, and those whose submitter waits for
-    /// room in a queue.
+    /// How many have entered, with those whose submitter waits for room in a queue.
     entered: AtomicU64,
     /// As long as fewer have entered, there is room: so many had left, when that was last looked at, and so many may
     /// live.
@@ -60,19 +59,26 @@ impl Futures {
 
     /// Counts one more; `false` if there are too many.
     pub(crate) fn enter(&self) -> bool {
-        let number = self.door.entered.fetch_add(1, Relaxed);
-        number < self.door.room_until.load(Relaxed) || self.enter_slowly(number)
+        let Door { entered, room_until } = &*self.door;
+        let mut number = entered.load(Relaxed);
+        loop {
+            if number >= room_until.load(Relaxed) && !self.is_room_for(number) {
+                return false;
+            }
+            // Not an addition that is taken back: meanwhile others would be counted by a number that is too high.
+            match entered.compare_exchange_weak(number, number + 1, Relaxed, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => number = now,
+            }
+        }
     }
 
+    /// Looks again how many have left.
     #[cold]
-    fn enter_slowly(&self, number: u64) -> bool {
+    fn is_room_for(&self, number: u64) -> bool {
         let room_until = self.left() + self.live_max as u64;
         self.door.room_until.fetch_max(room_until, Relaxed);
-        let entered = number < room_until;
-        if !entered {
-            self.left_elsewhere.fetch_add(1, Release);
-        }
-        entered
+        number < room_until
     }
 
     fn left(&self) -> u64 {

@@ -330,13 +330,30 @@ impl Forks {
 
     /// Makes a task of the oldest fork that nobody was told of.
     fn offer_oldest(&self) -> Option<Task> {
-        // SAFETY: what is noted is in place, on this thread.
-        let oldest = unsafe { self.oldest.get().as_ref() }?;
-        // SAFETY: the function belongs to this very fork, whose join waits for the offer.
-        let task = unsafe { (oldest.offer_it)(oldest) };
+        // The address as it was noted, and no reference: it stands for the whole fork, not for its link alone.
+        let oldest = self.oldest.get();
+        if oldest.is_null() {
+            return None;
+        }
+        // SAFETY: what is noted is in place, on this thread; the function belongs to this very fork, whose join waits
+        // for the offer.
+        let task = unsafe { ((*oldest).offer_it)(oldest) };
         let is_newest = ptr::eq(self.newest.get(), oldest);
-        self.oldest.set(if is_newest { ptr::null() } else { oldest.younger.get() });
+        // SAFETY: as above, what is noted is in place until its join takes it off.
+        self.oldest.set(if is_newest { ptr::null() } else { unsafe { (*oldest).younger.get() } });
         Some(task)
+    }
+
+    /// Runs a task inside another, which must not offer the forks of that one in its own name.
+    pub(crate) fn apart<R>(&self, run: impl FnOnce() -> R) -> R {
+        let (newest, oldest) = (self.newest.replace(ptr::null()), self.oldest.replace(ptr::null()));
+        let noted_for = self.noted_for.replace(None);
+        let ran = run();
+        debug_assert!(self.newest.get().is_null(), "a task takes its forks off the list before it ends");
+        self.newest.set(newest);
+        self.oldest.set(oldest);
+        self.noted_for.set(noted_for);
+        ran
     }
 }
 

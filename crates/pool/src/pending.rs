@@ -63,15 +63,21 @@ impl Pending {
     /// The body is over, and the count as it should be. For the thread of the body.
     pub(crate) fn body_is_over(&self) {
         self.body_thread.store(0, Relaxed);
+        // Relaxed: it gives nothing to itself, and what tasks gave before it travels on with the swap.
         self.tasks.fetch_sub(BODY_RUNS - self.body_spawned.load(Relaxed), Relaxed);
     }
 
     /// A task is over, and may not touch the frame any more. Says whether it was the last: then somebody is to be
     /// called.
+    ///
+    /// # Safety
+    /// `this` is the count of a scope, which waits for the task. After the call it may be gone, hence the pointer.
     #[inline]
-    pub(crate) fn one_is_over(&self) -> bool {
+    pub(crate) unsafe fn one_is_over(this: *const Self) -> bool {
+        // SAFETY: by the caller's word the count is there until this step is done.
+        let tasks: &AtomicU64 = unsafe { &(*this).tasks };
         // PENDING_OVER, the task's end (Release): what it did is whole. Each task adds to what the others gave.
-        self.tasks.fetch_sub(1, PENDING_OVER.release()) == 1
+        tasks.fetch_sub(1, PENDING_OVER.release()) == 1
     }
 
     /// Whether all are over, and the body too.
@@ -84,7 +90,8 @@ impl Pending {
     pub(crate) fn count(&self) -> u64 {
         match self.tasks.load(Relaxed) {
             runs if runs > BODY_RUNS / 2 => {
-                self.body_spawned.load(Relaxed).wrapping_add(runs).wrapping_sub(BODY_RUNS)
+                let spawned = self.body_spawned.load(Relaxed) as i64 + runs.wrapping_sub(BODY_RUNS) as i64;
+                spawned.max(0) as u64
             }
             pending => pending,
         }
@@ -103,8 +110,9 @@ impl Bed {
     #[cfg(not(any(loom, shuttle)))]
     pub(crate) fn at(address: usize) -> &'static Self {
         static BEDS: [CachePadded<Bed>; 16] = [const { CachePadded::new(Bed(AtomicU32::new(0))) }; 16];
-        // Frames are some hundred bytes apart at least.
-        &BEDS[(address >> 8) % BEDS.len()]
+        // Frames of several threads are often alike in the lower bits, hence a hash; its upper four bits are best.
+        let hash = (address as u64 >> 7).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        &BEDS[(hash >> 60) as usize]
     }
 
     #[cfg(any(loom, shuttle))]

@@ -208,9 +208,16 @@ impl State {
     /// Waits until all tasks are over or one is handed back, but no longer than it may; it may return early.
     fn wait(&self, at_most: Option<Duration>) {
         let bed = bed_of(self);
-        let lay_down = bed.lie_down();
-        if !self.pending.is_over() && self.rest().handed_back.is_empty() {
+        loop {
+            let lay_down = bed.lie_down();
+            if self.pending.is_over() || !self.rest().handed_back.is_empty() {
+                return;
+            }
             bed.wait(lay_down, at_most);
+            // Somebody else may have been meant, so look again; but not after a wait that was to be short.
+            if at_most.is_some() {
+                return;
+            }
         }
     }
 }
@@ -256,8 +263,12 @@ impl<F: FnOnce() + Send> Scoped<F> {
 
     /// Counts it as over; nothing of the scope may be used afterwards.
     fn one_is_over(self) {
-        if self.state().pending.one_is_over() {
-            bed_of(self.state.as_ptr()).call();
+        let state = self.state.as_ptr();
+        // SAFETY: the scope waits for this task, which is here counted as over, once.
+        let pending = unsafe { &raw const (*state).pending };
+        // SAFETY: as above; nothing of the scope is used after this.
+        if unsafe { Pending::one_is_over(pending) } {
+            bed_of(state).call();
         }
     }
 }

@@ -8,8 +8,8 @@
 //!
 //! A closure of up to 48 bytes travels in the payload itself, so that nothing is allocated; that is where most of
 //! the speed of `spawn` comes from, since memory that one core allocates and another frees costs more than all the
-//! rest. A larger closure is boxed. A task with a ticket and an async task are a counted pointer to their cell
-//! (`cell.rs`).
+//! rest. A larger closure gets a block of memory (`block.rs`). A task with a ticket and an async task are a counted
+//! pointer to their cell (`cell.rs`).
 //!
 //! Not here: what becomes of a panic's message (the cell's business); a plain closure has nobody to tell.
 
@@ -169,7 +169,7 @@ impl<R: Run> Seed<R> {
         self.0
     }
 
-    /// Becomes a task at the end of a worker's own queue, unless there is no room, or the task would need a box.
+    /// Becomes a task at the end of a worker's own queue, unless there is no room, or the task would need a block.
     #[inline(always)]
     pub(crate) fn push_to(self, own: &StealQueue<Task>) -> Result<(), Self> {
         if !fits::<R>() {
@@ -211,7 +211,7 @@ pub(crate) trait Run: Send {
 }
 
 impl Task {
-    /// A task that runs `work`, which lives in the payload if it fits and in a box otherwise.
+    /// A task that runs `work`, which lives in the payload if it fits and in a block otherwise.
     #[inline(always)]
     pub(crate) fn new<R: Run + 'static>(work: R) -> Self {
         // SAFETY: `'static` contents may live as long as they like.
@@ -233,7 +233,7 @@ impl Task {
         }
         // SAFETY: a block is one word, aligned like the payload's words.
         unsafe { at.cast::<Block<R>>().write(Block::new(work)) };
-        Self { kind: const { &boxed_kind::<R>() }, payload }
+        Self { kind: const { &block_kind::<R>() }, payload }
     }
 
     /// Runs it. Does not unwind.
@@ -336,7 +336,7 @@ const fn inline_kind<R: Run>() -> Kind {
     }
 }
 
-const fn boxed_kind<R: Run>() -> Kind {
+const fn block_kind<R: Run>() -> Kind {
     /// # Safety
     /// There is a `Block<R>` in the payload, which nobody uses afterwards.
     unsafe fn run<R: Run>(payload: *mut Payload) -> Ran {

@@ -155,8 +155,9 @@ fn a_pool_allocates_only_what_it_must() {
     assert_eq!(spawn_with::<6>(&pool), 0, "a closure of 48 bytes");
     assert_eq!(spawn_with::<LARGE>(&pool), TASKS, "a larger one is one block");
     let at_first = paused(&pool, || spawn_all::<7>(&pool));
-    // The depot of that size is made too.
-    assert!((TASKS..TASKS + 3).contains(&at_first), "while more live than ever before, so is a usual one");
+    // Some blocks may be there from earlier tasks, and the depot of that size is made too.
+    let about_all = TASKS - KEPT..TASKS + 3;
+    assert!(about_all.contains(&at_first), "a usual one is too, while more live than ever: {at_first}");
     let later = paused(&pool, || spawn_all::<7>(&pool));
     assert!(later < KEPT, "blocks of usual sizes are used again: {later} were not");
     assert!(from_inside(&pool) < 20, "from inside a task only the worker's own queue grows, by doubling");

@@ -253,6 +253,7 @@ impl<T> StealQueue<T> {
 
     /// Gives back what memory it can, when no burst is expected soon.
     pub fn shrink_to_fit(&self) {
+        self.free_retired();
         let live = distance(top(self.shared.claim.load(Relaxed)), self.bottom());
         let capacity = live.next_power_of_two().max(CAPACITY_MIN);
         if capacity < self.buffer_ref().capacity() && self.retired() < RETIRED_MAX {

@@ -1,4 +1,7 @@
-//! The file of results, `mailbox-N.results.json`: appended to, bounded, and never torn.
+//! The file of results, `mailbox-N.results.json`: appended to and bounded.
+//!
+//! A line is torn only if the process is killed while it writes. The next one ends that line, so that those after it
+//! are whole, and answers it again.
 //!
 //! When the next line would make it larger than its limit it is renamed to `….1`, over an older one, and a
 //! new one is begun. A reader may take it away at any time by renaming it; then a new one is begun as well.

@@ -61,6 +61,17 @@ impl Place {
         answers_in(&self.join(&format!("mailbox-{worker}.results.json")))
     }
 
+    /// The answers of a mailbox whose daemon was killed `kills` times: each time, the one that was just being written
+    /// may have been cut off, and was ended by the next process.
+    pub(crate) fn answers_after(&self, worker: usize, kills: usize) -> Vec<Value> {
+        let text =
+            fs::read_to_string(self.join(&format!("mailbox-{worker}.results.json"))).unwrap_or_default();
+        let (whole, cut_off): (Vec<_>, Vec<_>) =
+            whole_lines(&text).map(serde_json::from_str).partition(Result::is_ok);
+        assert!(cut_off.len() <= kills, "{kills} kills cut off {cut_off:?}");
+        whole.into_iter().flatten().collect()
+    }
+
     pub(crate) fn bookmarks(&self, worker: usize) -> Vec<Value> {
         answers_in(&self.join(&format!("mailbox-{worker}.offset")))
     }
@@ -74,12 +85,14 @@ impl Drop for Place {
 
 pub(crate) fn answers_in(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap_or_default();
-    // The last line may be in the middle of being written.
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    whole
-        .lines()
+    whole_lines(&text)
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
         .collect()
+}
+
+/// The last line may be in the middle of being written.
+fn whole_lines(text: &str) -> std::str::Lines<'_> {
+    text.rfind('\n').map_or("", |end| &text[..end]).lines()
 }
 
 /// How often each number came.

@@ -69,7 +69,7 @@ impl Worker {
             self.tell_of_own();
             return Some(found.task(Task::new(job)));
         }
-        // A glance first: taking from an empty queue also tidies up behind thieves, which need not be done every time.
+        // What only this worker fills it knows to be empty; taking from it would look at words that thieves change.
         let mut place = MaybeUninit::uninit();
         if !self.own.is_known_empty()
             && let Some(task) = InHand::from_own(&self.own, &mut place)

@@ -64,11 +64,13 @@ impl Worker {
     pub(crate) fn run_inside(&self, task: Task) {
         let _alone = token::leave();
         self.depth.set(self.depth.get() + 1);
-        if self.shared.choosing.is_timed() {
-            self.run_and_tell(task);
-        } else {
-            self.count(task.run());
-        }
+        self.forks.apart(|| {
+            if self.shared.choosing.is_timed() {
+                self.run_and_tell(task);
+            } else {
+                self.count(task.run());
+            }
+        });
         self.depth.set(self.depth.get() - 1);
     }
 

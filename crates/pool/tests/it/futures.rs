@@ -198,6 +198,33 @@ fn a_detached_future_goes_on_until_it_is_over() {
 }
 
 #[test]
+fn no_more_futures_live_than_futures_max_however_many_try() {
+    const MAX: usize = 4;
+    let pool = start(PoolConfig { workers: 2, futures_max: MAX, ..PoolConfig::default() });
+    let doors = Mutex::new(Vec::new());
+    let try_one = || {
+        let door = Arc::new(Door::default());
+        doors.lock().unwrap().push(Arc::clone(&door));
+        pool.try_spawn_async(async move { door.pass().await }).ok()
+    };
+    for _ in 0..3 {
+        let tickets: Vec<_> = thread::scope(|threads| {
+            let try_many = || (0..10_000).filter_map(|_| try_one()).collect::<Vec<_>>();
+            let trying: Vec<_> = (0..4).map(|_| threads.spawn(try_many)).collect();
+            trying.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(
+            (tickets.len(), pool.metrics().futures_live),
+            (MAX, MAX),
+            "all that were taken in live on"
+        );
+        doors.lock().unwrap().drain(..).for_each(|door| door.open());
+        tickets.into_iter().for_each(|ticket| ticket.wait().unwrap());
+        eventually("there is room again", || pool.metrics().futures_live == 0);
+    }
+}
+
+#[test]
 fn no_more_futures_live_than_futures_max() {
     let pool = start(PoolConfig { workers: 1, futures_max: 2, ..PoolConfig::default() });
     let doors: Vec<Arc<Door>> = (0..3).map(|_| Arc::default()).collect();
