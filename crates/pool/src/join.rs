@@ -335,9 +335,10 @@ impl Forks {
         if oldest.is_null() {
             return None;
         }
-        // SAFETY: what is noted is in place, on this thread; the function belongs to this very fork, whose join waits
-        // for the offer.
-        let task = unsafe { ((*oldest).offer_it)(oldest) };
+        // SAFETY: what is noted is in place, on this thread.
+        let offer_it = unsafe { (*oldest).offer_it };
+        // SAFETY: the function belongs to this very fork, whose join waits for the offer.
+        let task = unsafe { offer_it(oldest) };
         let is_newest = ptr::eq(self.newest.get(), oldest);
         // SAFETY: as above, what is noted is in place until its join takes it off.
         self.oldest.set(if is_newest { ptr::null() } else { unsafe { (*oldest).younger.get() } });
