@@ -44,7 +44,7 @@ const ONE_MUTANT_IN_TEST: u64 = 12;
 /// And explores one model in so many with shadowed atomics, which takes most of the time; loom and shuttle explore all.
 const ONE_SHADOW_IN_TEST: u64 = 8;
 /// What it asks of shuttle, for the same reason.
-const SCHEDULES_TEST: u32 = 20_000;
+const SCHEDULES_TEST: u32 = 10_000;
 /// What mutants are hunted with unless a seed is given.
 const MUTANT_SEED: u64 = 20_260_101;
 

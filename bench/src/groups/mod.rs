@@ -118,7 +118,7 @@ mod tests {
         }
     }
 
-    /// In one group of four ours and one peer in three, drawn by lot: over the runs all have their turn, and a run
+    /// In one group of eight ours and one peer in three, drawn by lot: over the runs all have their turn, and a run
     /// does not take minutes. `MILLPOND_SEED` repeats a draw, `MILLPOND_ALL_PEERS=1` takes them all.
     #[test]
     fn ours_and_the_peers_that_are_drawn_move_every_item() {
@@ -131,7 +131,7 @@ mod tests {
             (seed, group, peer).hash(&mut lot);
             takes_all || lot.finish().is_multiple_of(one_in)
         };
-        for group in all().into_iter().filter(|group| is_drawn(group.name, "", 4)) {
+        for group in all().into_iter().filter(|group| is_drawn(group.name, "", 8)) {
             for contestant in &group.contestants {
                 if !is_ours(contestant.peer) && !is_drawn(group.name, contestant.peer, 3) {
                     continue;
