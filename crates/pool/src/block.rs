@@ -227,7 +227,7 @@ impl Stash {
 
     #[cold]
     fn take_from_depot(&self, size: usize) -> NonNull<u8> {
-        let Some(Parcel(blocks)) = DEPOTS[size].get().and_then(Ring::pop) else {
+        let Some(Parcel(blocks)) = depot(size).and_then(Ring::pop) else {
             return ask_allocator(Kind::Kept(size));
         };
         let [first, rest @ ..] = blocks;
@@ -240,10 +240,14 @@ impl Stash {
     fn send_to_depot(&self, size: usize) {
         let depot = DEPOTS[size].get_or_init(|| {
             let parcels = DEPOT_BYTES / (PARCEL * Kind::Kept(size).layout().size());
-            Ring::with_capacity(parcels).expect("there is room for some parcels of each size")
+            Ring::with_capacity(parcels).ok()
         });
         let parcel = Parcel(std::array::from_fn(|_| self.pop().expect("a full stash holds two parcels")));
-        if let Err(Parcel(blocks)) = depot.push(parcel) {
+        let refused = match depot {
+            Some(depot) => depot.push(parcel).err(),
+            None => Some(parcel),
+        };
+        if let Some(Parcel(blocks)) = refused {
             blocks.into_iter().for_each(|block| give_back(block, size));
         }
     }
@@ -272,8 +276,13 @@ struct Parcel([NonNull<u8>; PARCEL]);
 // SAFETY: the blocks are free, and whoever holds the parcel is the only one that knows of them.
 unsafe impl Send for Parcel {}
 
-/// Parcels that no thread has needed yet, of each size.
-static DEPOTS: [OnceLock<Ring<Parcel>>; SIZES] = [const { OnceLock::new() }; SIZES];
+/// Parcels that no thread has needed yet, of each size; `None` if there was no memory for a ring.
+static DEPOTS: [OnceLock<Option<Ring<Parcel>>>; SIZES] = [const { OnceLock::new() }; SIZES];
+
+/// The depot of this size, once there is one.
+fn depot(size: usize) -> Option<&'static Ring<Parcel>> {
+    DEPOTS[size].get()?.as_ref()
+}
 
 #[cfg(all(test, not(any(loom, shuttle, miri))))]
 mod tests {
@@ -295,7 +304,7 @@ mod tests {
 
     fn parcels<T>() -> usize {
         match Kind::of::<T>() {
-            Kind::Kept(size) => DEPOTS[size].get().map_or(0, Ring::len),
+            Kind::Kept(size) => depot(size).map_or(0, Ring::len),
             Kind::Plain(_) => panic!("blocks of this type are not kept"),
         }
     }
