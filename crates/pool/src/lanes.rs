@@ -107,9 +107,10 @@ impl Lanes {
         otherwise: impl Fn() -> bool,
     ) -> Result<(), Refusal<Task>> {
         let Some(gate) = self.gate(priority) else { return Err(Refusal::TimedOut(task)) };
-        match gate.try_enqueue(task) {
-            Err(Refusal::Full(task)) => self.push_into_full(gate, task, timeout, otherwise),
-            pushed => pushed,
+        if gate.is_full() {
+            self.push_into_full(gate, task, timeout, otherwise)
+        } else {
+            gate.enqueue_unless(task, timeout, otherwise)
         }
     }
 
@@ -126,7 +127,9 @@ impl Lanes {
         let begun = Instant::now();
         let pushed = gate.enqueue_unless(task, timeout, otherwise);
         if timeout.is_none() && pushed.is_ok() {
-            PATIENCE.with(|patience| patience.waited(begun.elapsed(), self.capacity));
+            // It waited for its own place, and those that are free now came free meanwhile.
+            let places = 1 + (gate.capacity() - gate.len()) as u32;
+            PATIENCE.with(|patience| patience.waited(begun.elapsed() / places, self.capacity));
         }
         pushed
     }
@@ -165,12 +168,15 @@ impl Lanes {
         more: usize,
         other: impl FnMut(Claimed<'a, Task>),
     ) -> Option<Claimed<'a, Task>> {
-        let [high, normal, low] = &self.gates;
-        if high.get().is_some() || low.get().is_some() {
-            return self.claim(turn);
-        }
-        let normal = normal.get()?;
+        let Some(normal) = self.only_one() else { return self.claim(turn) };
         if more > 0 { normal.try_claim_some(more, other).ok() } else { normal.try_claim().ok() }
+    }
+
+    /// The normal lane, while it is the only one.
+    #[inline(always)]
+    pub(crate) fn only_one(&self) -> Option<&Gate<Task>> {
+        let [high, normal, low] = &self.gates;
+        if high.get().is_some() || low.get().is_some() { None } else { normal.get() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -43,17 +43,22 @@ impl Shared {
             return Err(seed);
         }
         match current::worker() {
-            None if !self.choosing.is_on() => self.lanes.push_at_once(route.priority, seed)?,
+            None if !self.choosing.is_on() => {
+                self.lanes.push_at_once(route.priority, seed)?;
+                // Its place was claimed by a swap of the lane's tail, and a last look compares that with the head. So
+                // a worker that parks sees that a task is there, or on its way into its slot.
+                self.sleep.work_came_by_swap();
+            }
             Some(worker)
                 if worker.is_of(self)
                     && route.priority == Priority::Normal
                     && self.attention() & attention::STOPPING == 0 =>
             {
                 seed.push_to(&worker.own)?;
+                self.sleep.work_came();
             }
             _ => return Err(seed),
         }
-        self.sleep.work_came();
         Ok(())
     }
 

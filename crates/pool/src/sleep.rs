@@ -17,7 +17,7 @@
 
 use crate::edge::left_out;
 use crate::futex::{self, Scope};
-use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering::Relaxed, full_fence};
+use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering::Relaxed, fence_after_swap, full_fence};
 use crossbeam_utils::CachePadded;
 use std::ops::DerefMut;
 use std::sync::PoisonError;
@@ -76,6 +76,16 @@ impl Sleep {
         // look sees the task.
         if !left_out("SLEEP_SUBMIT_FENCES") {
             full_fence();
+        }
+        self.work_is_seen();
+    }
+
+    /// As `work_came`, when the task was put there by a read-modify-write of what a last look reads.
+    #[inline(always)]
+    pub(crate) fn work_came_by_swap(&self) {
+        // As in `work_came`.
+        if !left_out("SLEEP_SWAP_FENCES") {
+            fence_after_swap();
         }
         self.work_is_seen();
     }

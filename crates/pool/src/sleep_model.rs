@@ -113,6 +113,17 @@ fn a_task_submitted_while_the_only_worker_falls_asleep_is_run() {
 }
 
 #[test]
+fn a_task_put_in_by_a_swap_while_the_only_worker_falls_asleep_is_run() {
+    explore(3, || {
+        let pool = Pool::new(1, 1, false);
+        let workers = workers(&pool, 1);
+        pool.queue.fetch_add(1, Relaxed);
+        pool.sleep.work_came_by_swap();
+        end(&pool, workers);
+    });
+}
+
+#[test]
 fn two_tasks_and_two_workers_come_to_an_end() {
     // Three threads with this much to say: one forced switch fewer than elsewhere.
     explore(1, || {

@@ -20,6 +20,7 @@ use crate::state::Verdict;
 use millpond_queue::{Claimed, StealQueue};
 use std::any::Any;
 use std::fmt;
+use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit, align_of, size_of};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -28,8 +29,8 @@ type Payload = [MaybeUninit<u64>; 6];
 
 /// What to do with a payload.
 struct Kind {
-    /// Runs it. The payload counts as moved out afterwards.
-    run: unsafe fn(*mut Payload) -> Ran,
+    /// Moves the work out of the payload, gives back the slot where it lies, if it lies in one, and runs it.
+    run: unsafe fn(*mut Payload, Option<Claimed<'_, Task>>) -> Ran,
     /// Drops it unrun. The payload counts as moved out afterwards.
     discard: unsafe fn(*mut Payload, Verdict) -> Option<Task>,
     /// Tells it that it waits in the place of another.
@@ -78,52 +79,70 @@ pub(crate) struct Task {
 // SAFETY: every constructor asks for `Send` contents, and a task is used by one thread at a time.
 unsafe impl Send for Task {}
 
-/// A task that was moved, once, to where it is used. A task is seven words: to hand it up from call to call would cost
-/// more than to find it.
-pub(crate) struct InHand<'a>(&'a mut MaybeUninit<Task>);
+/// A task that lies where it waited, or was moved once. It is seven words, and a small closure is two or three: to hand
+/// the whole of it up from call to call would cost more than to find it.
+pub(crate) struct InHand<'a> {
+    /// Whole, and nobody else's while this lives.
+    task: *mut Task,
+    /// The slot it lies in, if it does.
+    slot: Option<Claimed<'a, Task>>,
+    place: PhantomData<&'a mut MaybeUninit<Task>>,
+}
 
 impl<'a> InHand<'a> {
-    /// The oldest task of a worker's own queue.
+    /// The oldest task of a worker's own queue, moved to `place`.
     #[inline(always)]
     pub(crate) fn from_own(own: &StealQueue<Task>, place: &'a mut MaybeUninit<Task>) -> Option<Self> {
-        own.pop_oldest_into(place).then(|| Self(place))
+        own.pop_oldest_into(place).then(|| Self { task: place.as_mut_ptr(), slot: None, place: PhantomData })
     }
 
-    /// A task that is still in its slot.
     #[inline(always)]
-    pub(crate) fn from_slot(claimed: Claimed<'_, Task>, place: &'a mut MaybeUninit<Task>) -> Self {
-        claimed.take_into(place);
-        Self(place)
+    pub(crate) fn from_slot(claimed: Claimed<'a, Task>) -> Self {
+        Self { task: claimed.as_ptr(), slot: Some(claimed), place: PhantomData }
     }
 
     #[inline(always)]
     pub(crate) fn from_task(task: Task, place: &'a mut MaybeUninit<Task>) -> Self {
-        place.write(task);
-        Self(place)
+        Self { task: place.write(task), slot: None, place: PhantomData }
     }
 
     #[inline(always)]
     pub(crate) fn take(self) -> Task {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: each `from_` has put a whole task there, and nobody uses it again, since `this` is not dropped.
-        unsafe { this.0.assume_init_read() }
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: each `from_` has seen to it that a whole task is there, and nobody uses it there again, since `this`
+        // is not dropped.
+        let task = unsafe { this.task.read() };
+        leave(this.slot.take());
+        task
     }
 
-    /// As [`Task::run`], where it is.
+    /// As [`Task::run`], from where it is.
     #[inline(always)]
     pub(crate) fn run(self) -> Ran {
         let mut this = ManuallyDrop::new(self);
-        // SAFETY: each `from_` has put a whole task there, and nothing has used it up since.
-        let task: &mut Task = unsafe { this.0.assume_init_mut() };
-        // SAFETY: `kind` was made with the payload, and nobody uses the task again, since `this` is not dropped.
-        unsafe { (task.kind.run)(&raw mut task.payload) }
+        let slot = this.slot.take();
+        // SAFETY: each `from_` has seen to it that a whole task is there, which is this one's alone.
+        let task = unsafe { &mut *this.task };
+        // SAFETY: `kind` was made with the payload, and nobody uses the task again, since `this` is not dropped. The
+        // slot is the one it lies in.
+        unsafe { (task.kind.run)(&raw mut task.payload, slot) }
     }
 }
 
 impl Drop for InHand<'_> {
     fn drop(&mut self) {
-        // SAFETY: each `from_` has put a whole task there, and what uses it up forgets this.
-        unsafe { self.0.assume_init_drop() };
+        // SAFETY: what uses the task up forgets this, so there is a whole one, and it is not used there again.
+        let task = unsafe { self.task.read() };
+        leave(self.slot.take());
+        drop(task);
+    }
+}
+
+/// Gives back the slot, if there is one, whose task has just been moved out.
+#[inline(always)]
+fn leave(slot: Option<Claimed<'_, Task>>) {
+    if let Some(slot) = slot {
+        slot.leave();
     }
 }
 
@@ -133,8 +152,8 @@ pub(crate) fn move_to_own<'a>(
     claimed: Claimed<'a, Task>,
     own: &StealQueue<Task>,
 ) -> Result<(), Claimed<'a, Task>> {
-    // SAFETY: `take_into` moves a whole task there, and uses the gate that the task was claimed from, not the queue.
-    unsafe { own.push_filled(claimed, Claimed::take_into) }
+    // SAFETY: what was claimed is a whole task, and moving it there uses the gate that it comes from, not the queue.
+    unsafe { own.push_filled(claimed, |claimed, place| _ = place.write(claimed.take())) }
 }
 
 /// Work that is about to become a task, in its place in a queue. To hand seven words from call to call, and copy them
@@ -241,7 +260,7 @@ impl Task {
     pub(crate) fn run(self) -> Ran {
         let mut task = ManuallyDrop::new(self);
         // SAFETY: `kind` was made with the payload, and `ManuallyDrop` keeps it from being used again.
-        unsafe { (task.kind.run)(&raw mut task.payload) }
+        unsafe { (task.kind.run)(&raw mut task.payload, None) }
     }
 
     /// Whether it sees to its own counting when it is dropped unrun.
@@ -304,13 +323,15 @@ const fn fits<R>() -> bool {
 
 const fn inline_kind<R: Run>() -> Kind {
     /// # Safety
-    /// There is an `R` in the payload, which nobody uses afterwards.
-    unsafe fn run<R: Run>(payload: *mut Payload) -> Ran {
+    /// There is an `R` in the payload, which nobody uses afterwards. The slot is the one it lies in, if it does.
+    unsafe fn run<R: Run>(payload: *mut Payload, slot: Option<Claimed<'_, Task>>) -> Ran {
         // SAFETY: by the caller's word there is an `R`, and it is moved out once.
-        unsafe { payload.cast::<R>().read() }.run()
+        let work = unsafe { payload.cast::<R>().read() };
+        leave(slot);
+        work.run()
     }
     /// # Safety
-    /// As for `run`.
+    /// There is an `R` in the payload, which nobody uses afterwards.
     unsafe fn discard<R: Run>(payload: *mut Payload, why: Verdict) -> Option<Task> {
         // SAFETY: by the caller's word there is an `R`, and it is moved out once.
         unsafe { payload.cast::<R>().read() }.discard(why)
@@ -338,14 +359,15 @@ const fn inline_kind<R: Run>() -> Kind {
 
 const fn block_kind<R: Run>() -> Kind {
     /// # Safety
-    /// There is a `Block<R>` in the payload, which nobody uses afterwards.
-    unsafe fn run<R: Run>(payload: *mut Payload) -> Ran {
+    /// There is a `Block<R>` in the payload, which nobody uses afterwards. The slot is the one it lies in, if it does.
+    unsafe fn run<R: Run>(payload: *mut Payload, slot: Option<Claimed<'_, Task>>) -> Ran {
         // SAFETY: by the caller's word there is a block of an `R`, and it is moved out once.
         let work = unsafe { payload.cast::<Block<R>>().read() };
+        leave(slot);
         work.into_inner().run()
     }
     /// # Safety
-    /// As for `run`.
+    /// There is a `Block<R>` in the payload, which nobody uses afterwards.
     unsafe fn discard<R: Run>(payload: *mut Payload, why: Verdict) -> Option<Task> {
         // SAFETY: by the caller's word there is a block of an `R`, and it is moved out once.
         let work = unsafe { payload.cast::<Block<R>>().read() };

@@ -135,6 +135,8 @@ impl Worker {
                 }
                 if self.find(RunHere(&self)).is_none() {
                     self.search_or_sleep();
+                } else {
+                    self.run_flow();
                 }
             };
             self.share_next();

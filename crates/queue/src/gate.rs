@@ -39,7 +39,7 @@ use crate::slots::{CapacityError, Look, POSITION_BITS, Patience, Slots, drop_all
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 use alloc::vec::Vec;
 use core::fmt;
-use core::mem::{self, MaybeUninit};
+use core::mem;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::time::Duration;
 use crossbeam_utils::CachePadded;
@@ -138,7 +138,7 @@ impl<T> Gate<T> {
     /// Adds a value, waiting for place as long as it takes. Fails only with [`Refusal::Closed`].
     #[inline(always)]
     pub fn enqueue(&self, value: T) -> Result<(), Refusal<T>> {
-        match self.claim_at_once(&self.tail, Slots::look_free) {
+        match self.claim_end_at_once(&self.tail, Slots::look_free) {
             Some(word) => {
                 self.fill(word, value);
                 Ok(())
@@ -156,7 +156,7 @@ impl<T> Gate<T> {
     /// waits for that step. A refusal because of [`Refusal::Full`] is counted as rejected.
     #[inline(always)]
     pub fn try_enqueue(&self, value: T) -> Result<(), Refusal<T>> {
-        if let Some(word) = self.claim_at_once(&self.tail, Slots::look_free) {
+        if let Some(word) = self.claim_end_at_once(&self.tail, Slots::look_free) {
             self.fill(word, value);
             return Ok(());
         }
@@ -170,8 +170,8 @@ impl<T> Gate<T> {
     /// Takes the oldest value, waiting for one as long as it takes. `None`: the gate is closed and drained.
     #[inline(always)]
     pub fn dequeue(&self) -> Option<T> {
-        match self.claim_at_once(&self.head, Slots::look_full) {
-            Some(word) => Some(self.empty(word)),
+        match self.claim_end_at_once(&self.head, Slots::look_full) {
+            Some(word) => Some(Claimed::new(self, word).take()),
             None => self.take_out(Until::Forever).ok(),
         }
     }
@@ -192,11 +192,18 @@ impl<T> Gate<T> {
     /// that handing them on costs more than taking them. Others wait for the slot meanwhile.
     #[inline(always)]
     pub fn try_claim(&self) -> Result<Claimed<'_, T>, NoValue> {
-        let word = match self.claim_at_once(&self.head, Slots::look_full) {
+        let word = match self.claim_end_at_once(&self.head, Slots::look_full) {
             Some(word) => word,
             None => self.claim_oldest(Until::Now)?,
         };
         Ok(Claimed::new(self, word))
+    }
+
+    /// As [`try_claim`](Self::try_claim), if a value can be had with one step. `None` says nothing about the gate:
+    /// another may just have come between.
+    #[inline(always)]
+    pub fn claim_at_once(&self) -> Option<Claimed<'_, T>> {
+        self.claim_end_at_once(&self.head, Slots::look_full).map(|word| Claimed::new(self, word))
     }
 
     /// Adds a value, waiting for place at most `timeout`, or as long as it takes; but it is handed back as
@@ -209,7 +216,7 @@ impl<T> Gate<T> {
         timeout: Option<Duration>,
         otherwise: impl Fn() -> bool,
     ) -> Result<(), Refusal<T>> {
-        if let Some(word) = self.claim_at_once(&self.tail, Slots::look_free) {
+        if let Some(word) = self.claim_end_at_once(&self.tail, Slots::look_free) {
             self.fill(word, value);
             return Ok(());
         }
@@ -221,7 +228,7 @@ impl<T> Gate<T> {
     /// have come between. Should `make` panic, the program ends: its slot can be neither filled nor given back.
     #[inline(always)]
     pub fn enqueue_at_once<S>(&self, seed: S, make: impl FnOnce(S) -> T) -> Result<(), S> {
-        let Some(word) = self.claim_at_once(&self.tail, Slots::look_free) else { return Err(seed) };
+        let Some(word) = self.claim_end_at_once(&self.tail, Slots::look_free) else { return Err(seed) };
         let ends_program = EndsProgram;
         self.fill_with(word, || make(seed));
         mem::forget(ends_program);
@@ -306,7 +313,7 @@ impl<T> Gate<T> {
 
     #[inline(never)]
     fn put_in(&self, value: T, until: Until, otherwise: impl Fn() -> bool) -> Result<(), Refusal<T>> {
-        let mut waiting = Waiting::new(self.spins, until);
+        let mut waiting = Waiting::for_room(self.spins, until);
         loop {
             match self.claim_slowly(&self.tail, until, Slots::look_free) {
                 Ok(word) => {
@@ -333,13 +340,13 @@ impl<T> Gate<T> {
     }
 
     fn take_out(&self, until: Until) -> Result<T, NoValue> {
-        self.claim_oldest(until).map(|word| self.empty(word))
+        self.claim_oldest(until).map(|word| Claimed::new(self, word).take())
     }
 
     /// Claims the oldest value, waiting for one if need be. Returns the head's word as it was.
     #[inline(never)]
     fn claim_oldest(&self, until: Until) -> Result<u64, NoValue> {
-        let mut waiting = Waiting::new(self.spins, until);
+        let mut waiting = Waiting::for_value(self.spins, until);
         loop {
             match self.claim_slowly(&self.head, until, Slots::look_full) {
                 Ok(word) => return Ok(word),
@@ -382,25 +389,25 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Takes the value out of the claimed slot, and pays the wake-up owed to a sleeping producer.
+    /// Where the claimed value lies.
     #[inline(always)]
-    pub(crate) fn empty(&self, word: u64) -> T {
-        let mut value = MaybeUninit::uninit();
-        self.empty_into(word, &mut value);
-        // SAFETY: `empty_into` has just moved a whole value there.
-        unsafe { value.assume_init() }
+    pub(crate) fn value(&self, word: u64) -> *mut T {
+        self.slots.value(word & POSITION)
     }
 
-    /// As `empty`, and moves the value to where it is wanted.
+    /// Gives back the claimed slot, whose value counts as gone, and pays the wake-up owed to a sleeping producer.
+    ///
+    /// # Safety
+    /// The caller has claimed the slot with this word, and calls this once.
     #[inline(always)]
-    pub(crate) fn empty_into(&self, word: u64, place: &mut MaybeUninit<T>) {
+    pub(crate) unsafe fn leave(&self, word: u64) {
         let position = word & POSITION;
         if self.slots.is_marked(position) {
             self.meter.leaves(self.slots.index(position));
         }
         self.slots.expect_after(position);
-        // SAFETY: `claim` saw `look_full` say Ready and moved the head past this position.
-        unsafe { self.slots.take_into(position, place) };
+        // SAFETY: `claim` saw `look_full` say Ready and moved the head past this position; once, by the caller's word.
+        unsafe { self.slots.leave(position) };
         if word & SLEEPERS != 0 && !left_out("GATE_POP_PAYS_ITS_WAKE_UP") {
             wake(&self.producer_wakes, 1);
         }
@@ -409,7 +416,7 @@ impl<T> Gate<T> {
     /// Claims the next position of one end, if it is ready, nobody sleeps in the word and nobody else comes between:
     /// the way of nearly every value, short enough to be part of the caller.
     #[inline(always)]
-    fn claim_at_once(&self, end: &Cursor, look: impl Fn(&Slots<T>, u64) -> Look) -> Option<u64> {
+    fn claim_end_at_once(&self, end: &Cursor, look: impl Fn(&Slots<T>, u64) -> Look) -> Option<u64> {
         let word = end.guess();
         // Nobody asleep, not closed: the word is the position.
         let claimed = word <= POSITION
@@ -514,7 +521,7 @@ impl<T> Gate<T> {
     #[cfg(all(test, any(loom, shuttle)))]
     pub(crate) fn dequeue_out_of_time(&self) -> Result<T, NoValue> {
         match self.claim_slowly(&self.head, Until::Forever, Slots::look_full) {
-            Ok(word) => Ok(self.empty(word)),
+            Ok(word) => Ok(Claimed::new(self, word).take()),
             Err(Stuck::Blocked(position)) => {
                 let empty = |tail| tail == position;
                 if self.sleep(&self.tail, empty, &self.consumer_wakes, Some(Instant::now()), || false) {

@@ -9,7 +9,7 @@ use crate::gate::Gate;
 use crate::gate_refusal::NoValue;
 use crate::slots::drop_all;
 use core::fmt;
-use core::mem::{ManuallyDrop, MaybeUninit};
+use core::mem::ManuallyDrop;
 
 /// A value that is the caller's, still in its slot. Dropping it takes the value and drops it.
 #[must_use = "a value that is claimed and not taken is dropped"]
@@ -29,15 +29,25 @@ impl<T> Claimed<'_, T> {
     /// The value.
     #[inline(always)]
     pub fn take(self) -> T {
-        let this = ManuallyDrop::new(self);
-        this.gate.empty(this.word)
+        // SAFETY: the claim makes the value the caller's, and it is moved out once: the claim is used up below.
+        let value = unsafe { self.as_ptr().read() };
+        self.leave();
+        value
     }
 
-    /// As [`take`](Self::take), and moves the value to where it is wanted, once. What is there is overwritten.
+    /// Where the value lies: for one that need not be moved as a whole, or is known by its first words only. It is the
+    /// caller's until the claim ends.
     #[inline(always)]
-    pub fn take_into(self, place: &mut MaybeUninit<T>) {
+    pub fn as_ptr(&self) -> *mut T {
+        self.gate.value(self.word)
+    }
+
+    /// Gives the slot back, and forgets a value that was not moved out by way of [`as_ptr`](Self::as_ptr).
+    #[inline(always)]
+    pub fn leave(self) {
         let this = ManuallyDrop::new(self);
-        this.gate.empty_into(this.word, place);
+        // SAFETY: the slot was claimed with this word, and as the claim is forgotten, this is the one call.
+        unsafe { this.gate.leave(this.word) };
     }
 }
 
@@ -87,7 +97,7 @@ impl<T> Drop for Others<'_, T> {
 
 impl<T> Drop for Claimed<'_, T> {
     fn drop(&mut self) {
-        drop(self.gate.empty(self.word));
+        drop(Claimed::new(self.gate, self.word).take());
     }
 }
 

@@ -26,25 +26,34 @@ pub(crate) enum Next {
 pub(crate) struct Waiting {
     looks_left: u32,
     until: Until,
+    /// How long it lingers if it does not wait.
+    pauses_now: u32,
 }
 
 impl Waiting {
-    /// How long a caller who does not wait, and one who does, may linger (`cursor.rs`), in pauses of the processor.
+    /// How long a caller may linger (`cursor.rs`), in pauses of the processor: a producer that does not wait, and
+    /// everybody else. A consumer lingers as long either way: where one is about as fast as its producer, short rests
+    /// make both crawl.
     const PAUSES_NOW: u32 = 32;
-    const PAUSES_WAITING: u32 = 256;
+    const PAUSES: u32 = 256;
     /// Between two looks of one who waits.
     const PAUSES_LOOK: u32 = 64;
 
     #[inline(always)]
-    pub(crate) fn new(spins: u32, until: Until) -> Self {
-        Self { looks_left: spins, until }
+    pub(crate) fn for_value(spins: u32, until: Until) -> Self {
+        Self { looks_left: spins, until, pauses_now: Self::PAUSES }
+    }
+
+    #[inline(always)]
+    pub(crate) fn for_room(spins: u32, until: Until) -> Self {
+        Self { looks_left: spins, until, pauses_now: Self::PAUSES_NOW }
     }
 
     /// `gained` counts what the other side has done meanwhile.
     #[cold]
     pub(crate) fn next(&mut self, end: &Cursor, position: u64, gained: impl Fn() -> usize) -> Next {
         let limit = match self.until {
-            Until::Now if end.lull.linger(position, Self::PAUSES_NOW, &gained) => return Next::LookAgain,
+            Until::Now if end.lull.linger(position, self.pauses_now, &gained) => return Next::LookAgain,
             Until::Now => return Next::GiveUp,
             Until::Deadline(deadline) if Instant::now() >= deadline => return Next::GiveUp,
             Until::Deadline(deadline) => Some(deadline),
@@ -53,7 +62,7 @@ impl Waiting {
         if self.looks_left == 0 || cfg!(any(loom, shuttle)) {
             return Next::Sleep(limit);
         }
-        if end.lull.linger(position, Self::PAUSES_WAITING, &gained) {
+        if end.lull.linger(position, Self::PAUSES, &gained) {
             return Next::LookAgain;
         }
         // Whoever is waited for may lack a processor: offer this one before each spell of pauses.

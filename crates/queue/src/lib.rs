@@ -48,6 +48,7 @@ mod global_model;
 mod linear;
 #[cfg(all(test, shuttle))]
 mod linear_model;
+mod lines;
 mod ring;
 #[cfg(all(test, any(loom, shuttle)))]
 mod ring_model;

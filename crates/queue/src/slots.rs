@@ -18,9 +18,8 @@
 //! Not here: which position is next (`ring.rs`, `gate.rs`).
 
 use crate::edge::Edge;
+use crate::lines::Lines;
 use crate::sync::{AtomicU64, UnsafeCell};
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::fmt;
 use core::mem::MaybeUninit;
 
@@ -97,7 +96,7 @@ pub(crate) enum Look {
 
 /// A fixed number of slots and the arithmetic of their positions.
 pub(crate) struct Slots<T> {
-    slots: Box<[Slot<T>]>,
+    slots: Lines<Slot<T>>,
     /// Positions per lap: the capacity rounded up to a power of two. Indices from the capacity on are skipped.
     lap: u64,
 }
@@ -116,13 +115,12 @@ impl<T> Slots<T> {
         if capacity > CAPACITY_MAX {
             return Err(CapacityError::TooLarge { asked: capacity });
         }
-        let mut slots = Vec::new();
-        slots.try_reserve_exact(capacity).map_err(|_| CapacityError::OutOfMemory { asked: capacity })?;
-        slots.extend((0..capacity as u64).map(|position| Slot {
-            turn: AtomicU64::new(free(position)),
+        let slots = Lines::try_new(capacity, |index| Slot {
+            turn: AtomicU64::new(free(index as u64)),
             value: UnsafeCell::new(MaybeUninit::uninit()),
-        }));
-        Ok(Self { slots: slots.into_boxed_slice(), lap: (capacity as u64).next_power_of_two() })
+        });
+        let slots = slots.ok_or(CapacityError::OutOfMemory { asked: capacity })?;
+        Ok(Self { slots, lap: (capacity as u64).next_power_of_two() })
     }
 
     /// Moves an empty, unused set of slots to the lap of `position`, so that tests need not count that far.
@@ -234,27 +232,28 @@ impl<T> Slots<T> {
     /// The caller has claimed `position` after `look_full` said `Ready`, and calls this once.
     #[inline(always)]
     pub(crate) unsafe fn take(&self, position: u64) -> T {
-        let mut value = MaybeUninit::uninit();
-        // SAFETY: the caller has claimed the position after `look_full` said `Ready`, and this is the one call.
-        unsafe { self.take_into(position, &mut value) };
-        // SAFETY: `take_into` has just moved a whole value there.
-        unsafe { value.assume_init() }
+        // SAFETY: `look_full` received SLOT_PUBLISH, so the value is whole, and the claim makes this thread its only
+        // user.
+        let value = unsafe { self.value(position).read() };
+        // SAFETY: the caller has claimed the position, and the value has just been moved out.
+        unsafe { self.leave(position) };
+        value
     }
 
-    /// As `take`, and moves the value to where it is wanted.
+    /// Where the value of a position lies, for its claimer: until it leaves the slot.
+    #[inline(always)]
+    pub(crate) fn value(&self, position: u64) -> *mut T {
+        self.at(position).value.with_mut(|cell| cell.cast())
+    }
+
+    /// Passes the slot of a position on to the next lap. Its value counts as gone.
     ///
     /// # Safety
-    /// As for `take`.
+    /// The caller has claimed `position` after `look_full` said `Ready`, and calls this once.
     #[inline(always)]
-    pub(crate) unsafe fn take_into(&self, position: u64, place: &mut MaybeUninit<T>) {
-        let slot = self.at(position);
-        slot.value.with(|cell| {
-            // SAFETY: `look_full` received SLOT_PUBLISH, so the value is whole, and the claim makes this thread
-            // its only reader. The cell counts as empty from here on.
-            unsafe { core::ptr::copy_nonoverlapping(cell.cast::<T>(), place.as_mut_ptr(), 1) };
-        });
-        // SLOT_RECYCLE, reader's end (Release): the read above is over before the next lap's writer starts.
-        slot.turn.store(free(self.next_lap(position)), SLOT_RECYCLE.release());
+    pub(crate) unsafe fn leave(&self, position: u64) {
+        // SLOT_RECYCLE, reader's end (Release): what the reader did there is over before the next lap's writer starts.
+        self.at(position).turn.store(free(self.next_lap(position)), SLOT_RECYCLE.release());
     }
 }
 

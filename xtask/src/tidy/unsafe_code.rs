@@ -57,6 +57,8 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "touches a watched cell, so that a missing ordering shows as a race",
     ),
     ("crates/queue/src/futex.rs", "calls the kernel"),
+    ("crates/queue/src/gate_claimed.rs", "moves values out of slots that were claimed"),
+    ("crates/queue/src/lines.rs", "allocates so that a slice begins a cache line"),
     ("crates/queue/src/slots.rs", "moves values in and out of cells that are not always filled"),
     ("crates/queue/src/ring.rs", "shares cells between the threads that won them"),
     ("crates/queue/src/steal.rs", "owns buffers that thieves may still be copying from"),

@@ -5,14 +5,17 @@
 //! just woken may do so three times in a row at most, so that two tasks that wake each other cannot starve the rest
 //! of the queue.
 //!
+//! While nothing but the shared lane has tasks, they are run one after the other, without the rest of the looking.
+//!
 //! Not here: taking from others (`steal.rs`), which is part of the search (`park.rs`).
 
 use super::Worker;
+use super::run::RunHere;
 use crate::counters::Ending;
 use crate::job::Job;
 use crate::sync::fence_after_swap;
 use crate::task::{InHand, Task, move_to_own};
-use millpond_queue::Claimed;
+use millpond_queue::{Claimed, Gate};
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
@@ -37,7 +40,7 @@ pub(super) trait Found: Sized {
     /// As `task`, with one that is still in its slot.
     #[inline(always)]
     fn claimed(self, claimed: Claimed<'_, Task>) -> Self::Done {
-        self.in_hand(InHand::from_slot(claimed, &mut MaybeUninit::uninit()))
+        self.in_hand(InHand::from_slot(claimed))
     }
 }
 
@@ -51,6 +54,12 @@ impl Found for Keep {
     fn in_hand(self, task: InHand<'_>) -> Task {
         task.take()
     }
+}
+
+/// How many looks may follow before one begins elsewhere.
+#[inline(always)]
+fn looks_left(tick: u32) -> u32 {
+    OTHERS_FIRST_EVERY - 1 - tick % OTHERS_FIRST_EVERY
 }
 
 impl Worker {
@@ -83,6 +92,40 @@ impl Worker {
             return Some(found.in_hand(task));
         }
         self.find_elsewhere(tick, found)
+    }
+
+    /// Runs tasks of the shared lane, as long as it is the only place where `find` would find any. Tiny tasks mostly
+    /// come in such flows, and take less time than a whole look.
+    #[inline(always)]
+    pub(super) fn run_flow(&self) {
+        // Counted here, since to count in the worker's own memory takes longer than some tasks.
+        let (mut ran, left) = (0, looks_left(self.tick.get()));
+        while ran < left && self.only_the_lane_may_have_any() {
+            let Some(claimed) = self.shared.lanes.only_one().and_then(Gate::claim_at_once) else { break };
+            RunHere(self).claimed(claimed);
+            ran += 1;
+        }
+        // A task that waited may have looked for others meanwhile.
+        let tick = self.tick.get();
+        self.tick.set(tick + ran.min(looks_left(tick)));
+    }
+
+    #[inline(always)]
+    fn only_the_lane_may_have_any(&self) -> bool {
+        self.shared.attention() == 0
+            && self.own.is_known_empty()
+            && !self.has_next()
+            && self.seat.inbox.seems_empty()
+            && self.seat.assigned().is_none()
+            && self.shared.overflow.is_empty()
+    }
+
+    #[inline(always)]
+    fn has_next(&self) -> bool {
+        let next = self.next.take();
+        let has_next = next.is_some();
+        self.next.set(next);
+        has_next
     }
 
     /// As `find`, when this worker's own queue is empty.

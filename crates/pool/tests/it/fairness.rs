@@ -8,7 +8,7 @@
 use crate::busy::{Busy, pool, small_pool, start};
 use crate::eventually::{eventually, promptly};
 use crate::futures::Door;
-use millpond::{Pool, PoolConfig, PoolHandle, TaskOptions, blocking, yield_now};
+use millpond::{Pool, PoolConfig, PoolHandle, Priority, TaskOptions, blocking, yield_now};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, mpsc};
@@ -311,4 +311,72 @@ fn one_worker_begins_tasks_in_their_order_also_in_batches() {
     }
     assert!(pool.drain(Duration::MAX).is_finished());
     assert_eq!(*order.lock().unwrap(), (0..5000).collect::<Vec<_>>());
+}
+
+/// How many of 200 tasks of the lane run between the fifth, which does `what`, and the task that it thereby submits.
+fn overtaken_in_a_flow(
+    what: impl FnOnce(&PoolHandle, Arc<dyn Fn() + Send + Sync>) + Send + 'static,
+) -> usize {
+    let pool = pool(1);
+    let busy = Busy::one(&pool);
+    let ran = Arc::new(AtomicUsize::new(0));
+    let overtaken = Arc::new(AtomicUsize::new(usize::MAX));
+    let note: Arc<dyn Fn() + Send + Sync> = {
+        let (ran, overtaken) = (Arc::clone(&ran), Arc::clone(&overtaken));
+        Arc::new(move || overtaken.store(ran.load(Relaxed), Relaxed))
+    };
+    let (mut what, handle) = (Some(what), pool.handle());
+    for number in 0..200 {
+        let ran = Arc::clone(&ran);
+        if let Some(what) = what.take_if(|_| number == 5) {
+            let (note, handle) = (Arc::clone(&note), handle.clone());
+            let first = move || {
+                ran.store(0, Relaxed);
+                what(&handle, note);
+            };
+            pool.spawn(first).unwrap();
+        } else {
+            pool.spawn(move || _ = ran.fetch_add(1, Relaxed)).unwrap();
+        }
+    }
+    busy.release();
+    eventually("the task has run", || overtaken.load(Relaxed) != usize::MAX);
+    overtaken.load(Relaxed)
+}
+
+#[test]
+fn a_worker_that_runs_one_task_of_the_lane_after_the_other_sees_what_comes_elsewhere() {
+    let own = overtaken_in_a_flow(|pool, note| pool.spawn(move || note()).unwrap());
+    let by_key = overtaken_in_a_flow(|pool, note| {
+        let options = TaskOptions { affinity: Some(1), ..TaskOptions::default() };
+        pool.with(&options).spawn(move || note()).unwrap();
+    });
+    let urgent = overtaken_in_a_flow(|pool, note| {
+        let options = TaskOptions { priority: Priority::High, ..TaskOptions::default() };
+        pool.with(&options).spawn(move || note()).unwrap();
+    });
+    // One look in 64 begins elsewhere, and the lanes take turns.
+    assert!(own <= 1 && by_key <= 1 && urgent <= 3, "{own}, {by_key} and {urgent} came first");
+}
+
+#[test]
+fn a_worker_that_runs_one_task_of_the_lane_after_the_other_stops_for_a_pause() {
+    let pool = Arc::new(pool(1));
+    let busy = Busy::one(&pool);
+    let ran = Arc::new(AtomicUsize::new(0));
+    for number in 0..200 {
+        let (ran, pauses) = (Arc::clone(&ran), Arc::clone(&pool));
+        let task = move || {
+            ran.fetch_add(1, Relaxed);
+            if number == 5 {
+                pauses.pause();
+            }
+        };
+        pool.spawn(task).unwrap();
+    }
+    busy.release();
+    eventually("the pool is paused in the middle", || ran.load(Relaxed) == 6);
+    assert_eq!(pool.metrics().tasks_waiting, 194);
+    pool.resume();
+    eventually("it goes on", || ran.load(Relaxed) == 200);
 }
