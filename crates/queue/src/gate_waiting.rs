@@ -49,6 +49,13 @@ impl Waiting {
         Self { looks_left: spins, until, pauses_now: Self::PAUSES_NOW }
     }
 
+    /// Gives the other side a moment, if that is likely to pay and the caller waits anyway.
+    pub(crate) fn linger(&self, end: &Cursor, position: u64, gained: impl Fn() -> usize) {
+        if !matches!(self.until, Until::Now) {
+            end.lull.linger(position, Self::PAUSES, gained);
+        }
+    }
+
     /// `gained` counts what the other side has done meanwhile.
     #[cold]
     pub(crate) fn next(&mut self, end: &Cursor, position: u64, gained: impl Fn() -> usize) -> Next {

@@ -78,31 +78,37 @@ impl Worker {
             self.tell_of_own();
             return Some(found.task(Task::new(job)));
         }
-        // What only this worker fills it knows to be empty; taking from it would look at words that thieves change.
-        let mut place = MaybeUninit::uninit();
-        if !self.own.is_known_empty()
-            && let Some(task) = InHand::from_own(&self.own, &mut place)
-        {
-            self.hauled.set(self.hauled.get().saturating_sub(1));
-            if self.gave_way.replace(false) && !self.own.is_empty() {
-                // As `tell_of_own`. Taking this one was a swap, and came after the other was put there.
-                fence_after_swap();
-                self.shared.sleep.work_is_seen();
-            }
-            return Some(found.in_hand(task));
+        match self.find_own(found) {
+            Ok(done) => Some(done),
+            Err(found) => self.find_elsewhere(tick, found),
         }
-        self.find_elsewhere(tick, found)
     }
 
-    /// Runs tasks of the shared lane, as long as it is the only place where `find` would find any. Tiny tasks mostly
-    /// come in such flows, and take less time than a whole look.
+    /// As `find`, in this worker's own queue alone.
+    #[inline(always)]
+    fn find_own<F: Found>(&self, found: F) -> Result<F::Done, F> {
+        // What only this worker fills it knows to be empty; taking from it would look at words that thieves change.
+        if self.own.is_known_empty() {
+            return Err(found);
+        }
+        let mut place = MaybeUninit::uninit();
+        let Some(task) = InHand::from_own(&self.own, &mut place) else { return Err(found) };
+        self.hauled.set(self.hauled.get().saturating_sub(1));
+        if self.gave_way.replace(false) && !self.own.is_empty() {
+            // As `tell_of_own`. Taking this one was a swap, and came after the other was put there.
+            fence_after_swap();
+            self.shared.sleep.work_is_seen();
+        }
+        Ok(found.in_hand(task))
+    }
+
+    /// Runs tasks of this worker's own queue or, as long as it is the only other place that has any, of the shared lane.
+    /// Tiny tasks mostly come in such flows, and take less time than a whole look.
     #[inline(always)]
     pub(super) fn run_flow(&self) {
         // Counted here, since to count in the worker's own memory takes longer than some tasks.
         let (mut ran, left) = (0, looks_left(self.tick.get()));
-        while ran < left && self.only_the_lane_may_have_any() {
-            let Some(claimed) = self.shared.lanes.only_one().and_then(Gate::claim_at_once) else { break };
-            RunHere(self).claimed(claimed);
+        while ran < left && self.shared.attention() == 0 && !self.has_next() && self.run_next_of_flow() {
             ran += 1;
         }
         // A task that waited may have looked for others meanwhile.
@@ -111,13 +117,19 @@ impl Worker {
     }
 
     #[inline(always)]
+    fn run_next_of_flow(&self) -> bool {
+        let Err(run) = self.find_own(RunHere(self)) else { return true };
+        if !self.only_the_lane_may_have_any() {
+            return false;
+        }
+        let claimed = self.shared.lanes.only_one().and_then(Gate::claim_at_once);
+        claimed.map(|claimed| run.claimed(claimed)).is_some()
+    }
+
+    /// Whether no other place is to be looked at, when this worker's own queue is empty.
+    #[inline(always)]
     fn only_the_lane_may_have_any(&self) -> bool {
-        self.shared.attention() == 0
-            && self.own.is_known_empty()
-            && !self.has_next()
-            && self.seat.inbox.seems_empty()
-            && self.seat.assigned().is_none()
-            && self.shared.overflow.is_empty()
+        self.seat.inbox.seems_empty() && self.seat.assigned().is_none() && self.shared.overflow.is_empty()
     }
 
     #[inline(always)]
