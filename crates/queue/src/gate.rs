@@ -314,8 +314,8 @@ impl<T> Gate<T> {
     #[inline(never)]
     fn put_in(&self, value: T, until: Until, otherwise: impl Fn() -> bool) -> Result<(), Refusal<T>> {
         let mut waiting = Waiting::for_room(self.spins, until);
-        // One slot is not worth the wait: whoever takes each as it is left keeps its consumer company from slot to slot,
-        // and both crawl.
+        // One slot is not worth the wait: whoever takes each as it is left keeps its consumer company from slot to
+        // slot, and both crawl.
         let position = self.tail.word.load(Relaxed) & POSITION;
         if self.slots.look_free(position) == Look::Behind {
             waiting.linger(&self.tail, position, || self.free());
