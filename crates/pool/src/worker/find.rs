@@ -102,8 +102,8 @@ impl Worker {
         Ok(found.in_hand(task))
     }
 
-    /// Runs tasks of this worker's own queue or, while it is the only other place that has any, of the shared lane. Tiny
-    /// tasks mostly come in such flows, and take less time than a whole look.
+    /// Runs tasks of this worker's own queue or, while it is the only other place that has any, of the shared lane.
+    /// Tiny tasks mostly come in such flows, and take less time than a whole look.
     #[inline(always)]
     pub(super) fn run_flow(&self) {
         // Counted here, since to count in the worker's own memory takes longer than some tasks.
