@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 
 /// So often a waiting thread looks before it offers its processor to others, with a pause of the processor between.
 const LOOKS_PER_YIELD: u32 = 64;
+/// The first time so often: a worker that was woken for the task often waits for this very processor.
+const LOOKS_AT_FIRST: u32 = 16;
 
 /// The claim on the result of one task.
 ///
@@ -131,8 +133,9 @@ fn is_done_soon<T>(claim: &Claim<T>, at_most: Duration) -> bool {
         return claim.is_done();
     }
     let (spin, started) = (claim.spin().min(at_most), Instant::now());
+    let mut looks = LOOKS_AT_FIRST;
     loop {
-        for _ in 0..LOOKS_PER_YIELD {
+        for _ in 0..looks {
             if claim.is_done() {
                 return true;
             }
@@ -142,6 +145,7 @@ fn is_done_soon<T>(claim: &Claim<T>, at_most: Duration) -> bool {
             return claim.is_done();
         }
         crate::sync::yield_now();
+        looks = LOOKS_PER_YIELD;
     }
 }
 

@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 const PAUSES: u32 = 8;
 /// After so many looks the processor is offered to others, and the clock is read.
 const LOOKS_PER_YIELD: usize = 16;
+/// The first time so many: whoever waits for the task that was just run often waits for this very processor.
+const LOOKS_AT_FIRST: usize = 4;
 /// The same, counted in seats looked at.
 const SEATS_PER_YIELD: usize = 256;
 /// A worker that nobody can stand in for looks this often whether there is something it could run meanwhile.
@@ -78,7 +80,8 @@ impl Worker {
     /// Looks everywhere, again and again, until the configured time is over; at least once.
     fn search(&self, started: Instant, elsewhere: impl Fn() -> bool) -> Looked {
         // A look at many seats takes as long as many looks at few.
-        let looks = (SEATS_PER_YIELD / self.shared.seats_used().max(1)).clamp(1, LOOKS_PER_YIELD);
+        let looks_most = (SEATS_PER_YIELD / self.shared.seats_used().max(1)).clamp(1, LOOKS_PER_YIELD);
+        let mut looks = looks_most.min(LOOKS_AT_FIRST);
         loop {
             for _ in 0..looks {
                 if self.shared.calls_worker(self.number) {
@@ -100,6 +103,7 @@ impl Worker {
                 return Looked::InVain;
             }
             std::thread::yield_now();
+            looks = looks_most;
         }
     }
 }
