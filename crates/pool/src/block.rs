@@ -11,8 +11,8 @@
 //! stopped while it passes a parcel on holds up others at that place of the ring, as allocators' locks do.
 //!
 //! Blocks are sorted by size, in steps of a cache line up to eight. Larger ones, and those of an unusual alignment, are
-//! the allocator's. What is kept is bounded: 62 blocks of each size for a thread, given back when it ends, and a
-//! quarter of a megabyte of each size for the process. The checkers see plain allocations.
+//! the allocator's. What is kept is bounded: 62 blocks of each size for a thread, given back when it ends, and for the
+//! process as much as [`set_kept_bytes_max`] says, an eighth of it of each size. The checkers see plain allocations.
 //!
 //! Not here: what is in a block (`cell.rs`, `task.rs`).
 
@@ -25,6 +25,7 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Sizes differ by so much.
 const STEP: usize = 64;
@@ -34,11 +35,57 @@ const SIZES: usize = 8;
 const ALIGNMENT: usize = 16;
 /// So many blocks change threads at a time.
 const PARCEL: usize = 31;
-/// So many bytes of each size wait for a thread that needs them.
+/// So many bytes of each size wait for a thread that needs them, unless they are to be fewer.
 const DEPOT_BYTES: usize = 256 << 10;
+/// What the depots keep at most, in bytes of all sizes.
+const KEPT_BYTES_MAX: usize = SIZES * DEPOT_BYTES;
 /// Under a checker a block that is freed is to be gone, so that who uses it afterwards is seen. (Address sanitizers
 /// cannot be asked for here in stable Rust: they see kept blocks as in use.)
 const KEEPS: bool = !cfg!(any(miri, loom, shuttle));
+
+/// What the depots are to keep at most. A hint to those who pass parcels on: it is read without further order.
+static KEPT_MAX: AtomicUsize = AtomicUsize::new(KEPT_BYTES_MAX);
+
+/// How much memory of ended tasks waits for the next ones, in bytes, of all pools of this process. What threads keep
+/// for themselves, at most 140 KiB each, is not counted.
+pub fn kept_bytes() -> usize {
+    (0..SIZES).map(|size| depot(size).map_or(0, Ring::len) * parcel_bytes(size)).sum()
+}
+
+/// How much may wait at most, in bytes; 2 MiB until somebody says otherwise.
+pub fn kept_bytes_max() -> usize {
+    KEPT_MAX.load(Relaxed)
+}
+
+/// Sets how much memory of ended tasks may wait for the next ones, for all pools of this process, up to 2 MiB; 0 gives
+/// it all to the allocator. What is too much already is given back at once. Returns what is in force now.
+///
+/// ```
+/// assert_eq!(millpond::set_kept_bytes_max(64 << 10), 64 << 10);
+/// assert!(millpond::kept_bytes() <= millpond::kept_bytes_max());
+/// ```
+pub fn set_kept_bytes_max(bytes: usize) -> usize {
+    let bytes = bytes.min(KEPT_BYTES_MAX);
+    KEPT_MAX.store(bytes, Relaxed);
+    for size in 0..SIZES {
+        let Some(depot) = depot(size) else { continue };
+        while depot.len() > parcels_max(size)
+            && let Some(Parcel(blocks)) = depot.pop()
+        {
+            blocks.into_iter().for_each(|block| give_back(block, size));
+        }
+    }
+    bytes
+}
+
+const fn parcel_bytes(size: usize) -> usize {
+    PARCEL * Kind::Kept(size).layout().size()
+}
+
+/// How many parcels of this size may wait.
+fn parcels_max(size: usize) -> usize {
+    KEPT_MAX.load(Relaxed) / SIZES / parcel_bytes(size)
+}
 
 /// A value in a block of its own. As a `Box`, but for where the memory comes from.
 pub(crate) struct Block<T>(NonNull<T>);
@@ -238,14 +285,12 @@ impl Stash {
     /// Makes room for a parcel.
     #[cold]
     fn send_to_depot(&self, size: usize) {
-        let depot = DEPOTS[size].get_or_init(|| {
-            let parcels = DEPOT_BYTES / (PARCEL * Kind::Kept(size).layout().size());
-            Ring::with_capacity(parcels).ok()
-        });
+        let depot =
+            DEPOTS[size].get_or_init(|| Ring::with_capacity(DEPOT_BYTES / parcel_bytes(size)).ok()).as_ref();
         let parcel = Parcel(std::array::from_fn(|_| self.pop().expect("a full stash holds two parcels")));
         let refused = match depot {
-            Some(depot) => depot.push(parcel).err(),
-            None => Some(parcel),
+            Some(depot) if depot.len() < parcels_max(size) => depot.push(parcel).err(),
+            _ => Some(parcel),
         };
         if let Some(Parcel(blocks)) = refused {
             blocks.into_iter().for_each(|block| give_back(block, size));

@@ -150,6 +150,7 @@ pub use {
     strategy::Strategy,
 };
 
+pub use block::{kept_bytes, kept_bytes_max, set_kept_bytes_max};
 pub use counters::Ending;
 pub use error::{BatchError, CancelAnswer, Panic, Refused, SubmitError, TaskError};
 pub use options::{Priority, TaskOptions};

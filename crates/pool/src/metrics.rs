@@ -15,6 +15,7 @@ pub use parts::{
 };
 pub(crate) use rate::Rate;
 
+use crate::block;
 use crate::counters::Ending;
 use crate::latency::Timings;
 use crate::options::Priority;
@@ -51,6 +52,8 @@ pub struct Metrics {
     pub futures_live: usize,
     /// How many live tasks have a deadline.
     pub deadlines: usize,
+    /// How much memory of ended tasks waits for the next ones, in bytes, of all pools of the process.
+    pub kept_bytes: usize,
     /// How many tasks ran to their end.
     pub completed: u64,
     /// How many panicked.
@@ -127,6 +130,7 @@ impl Metrics {
             tasks_waiting: shared.waiting(),
             futures_live: shared.futures.live(),
             deadlines: shared.timer.len(),
+            kept_bytes: block::kept_bytes(),
             completed,
             panicked,
             cancelled: shared.endings(Ending::Cancelled),

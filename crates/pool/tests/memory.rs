@@ -173,6 +173,7 @@ fn a_pool_allocates_only_what_it_must() {
     assert!(futures_with::<1>(&pool) < KEPT, "which is used again");
     a_burst_leaves_nothing(&pool);
     a_place_that_is_given_on_costs_nothing(&pool);
+    what_is_kept_is_told_and_bounded(&pool);
 }
 
 /// With the defaults, one task in 128 is timed: if there is no room beside it for the time, it is boxed.
@@ -251,6 +252,24 @@ fn a_place_that_is_given_on_costs_nothing(pool: &Pool) {
     busy.unwrap().wait().unwrap();
     waiting.pop().unwrap().wait().unwrap();
     until_at_rest(pool);
+}
+
+/// Memory that is kept from ended tasks is counted, and goes back to the allocator as far as there is too much of it.
+fn what_is_kept_is_told_and_bounded(pool: &Pool) {
+    paused(pool, || spawn_all::<7>(pool));
+    let kept = pool.metrics().kept_bytes;
+    assert!(kept > 0 && kept == millpond::kept_bytes(), "{kept} bytes are kept");
+    assert!(kept <= millpond::kept_bytes_max());
+    let before = BYTES.load(Relaxed);
+    assert_eq!(millpond::set_kept_bytes_max(0), 0);
+    assert_eq!(millpond::kept_bytes(), 0);
+    let given_back = (before - BYTES.load(Relaxed)) as usize;
+    assert!(given_back >= kept, "{given_back} of {kept} bytes were given back");
+    paused(pool, || spawn_all::<7>(pool));
+    assert_eq!(millpond::kept_bytes(), 0, "nothing is kept for other threads any more");
+    assert_eq!(millpond::set_kept_bytes_max(usize::MAX), 2 << 20, "there is a most");
+    paused(pool, || spawn_all::<7>(pool));
+    assert!(millpond::kept_bytes() > 0, "it is kept again");
 }
 
 fn drop_answer(_: millpond::CancelAnswer) {}

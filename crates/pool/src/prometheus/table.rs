@@ -53,6 +53,13 @@ pub(super) const TABLE: &[Metric] = &[
         series: |metrics, series| series.value(metrics.deadlines),
     },
     Metric {
+        name: "millpond_kept_bytes",
+        kind: Gauge,
+        labels: &[],
+        help: "Memory of ended tasks that waits for the next ones, of all pools of the process",
+        series: |metrics, series| series.value(metrics.kept_bytes),
+    },
+    Metric {
         name: "millpond_task_wait_seconds",
         kind: Histogram,
         labels: &[],
