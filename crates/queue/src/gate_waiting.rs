@@ -4,6 +4,7 @@
 
 use crate::cursor::Cursor;
 use core::time::Duration;
+use std::sync::OnceLock;
 use std::time::Instant;
 
 /// How long a caller waits.
@@ -13,6 +14,9 @@ pub(crate) enum Until {
     Deadline(Instant),
     Forever,
 }
+
+/// The longest lingering of those who may.
+const LINGER_MAX: Duration = Duration::from_nanos(3500);
 
 /// What a blocked caller does next.
 pub(crate) enum Next {
@@ -26,33 +30,33 @@ pub(crate) enum Next {
 pub(crate) struct Waiting {
     looks_left: u32,
     until: Until,
-    /// How long it lingers if it does not wait.
+    /// How long it lingers if it waits, and if it does not.
+    pauses: u32,
     pauses_now: u32,
 }
 
 impl Waiting {
-    /// How long a caller may linger (`cursor.rs`), in pauses of the processor: a producer that does not wait, and
-    /// everybody else. A consumer lingers as long either way: where one is about as fast as its producer, short rests
-    /// make both crawl.
+    /// How long a producer that does not wait may linger (`cursor.rs`), in pauses of the processor. Everybody else may
+    /// for [`LINGER_MAX`]: where a consumer is about as fast as its producer, short rests make both crawl.
     const PAUSES_NOW: u32 = 32;
-    const PAUSES: u32 = 256;
     /// Between two looks of one who waits.
     const PAUSES_LOOK: u32 = 64;
 
     #[inline(always)]
     pub(crate) fn for_value(spins: u32, until: Until) -> Self {
-        Self { looks_left: spins, until, pauses_now: Self::PAUSES }
+        let pauses = pauses_max();
+        Self { looks_left: spins, until, pauses, pauses_now: pauses }
     }
 
     #[inline(always)]
     pub(crate) fn for_room(spins: u32, until: Until) -> Self {
-        Self { looks_left: spins, until, pauses_now: Self::PAUSES_NOW }
+        Self { looks_left: spins, until, pauses: pauses_max(), pauses_now: Self::PAUSES_NOW }
     }
 
     /// Gives the other side a moment, if that is likely to pay and the caller waits anyway.
     pub(crate) fn linger(&self, end: &Cursor, position: u64, gained: impl Fn() -> usize) {
         if !matches!(self.until, Until::Now) {
-            end.lull.linger(position, Self::PAUSES, gained);
+            end.lull.linger(position, self.pauses, gained);
         }
     }
 
@@ -69,7 +73,7 @@ impl Waiting {
         if self.looks_left == 0 || cfg!(any(loom, shuttle)) {
             return Next::Sleep(limit);
         }
-        if end.lull.linger(position, Self::PAUSES, &gained) {
+        if end.lull.linger(position, self.pauses, &gained) {
             return Next::LookAgain;
         }
         // Whoever is waited for may lack a processor: offer this one before each spell of pauses.
@@ -90,6 +94,28 @@ impl Waiting {
             self.until = Until::Deadline(Instant::now());
         }
     }
+}
+
+/// How many pauses of the processor last for [`LINGER_MAX`]: one takes 13 ns on some, and 45 on others.
+fn pauses_max() -> u32 {
+    static PAUSES: OnceLock<u32> = OnceLock::new();
+    *PAUSES.get_or_init(measure_pauses_max)
+}
+
+#[cold]
+fn measure_pauses_max() -> u32 {
+    const PAUSES: u32 = 16;
+    let time = || {
+        let started = Instant::now();
+        for _ in 0..PAUSES {
+            core::hint::spin_loop();
+        }
+        started.elapsed()
+    };
+    // Whoever is interrupted measures too long a time.
+    let least = (0..8).map(|_| time()).min().unwrap_or_default();
+    let pauses = LINGER_MAX.as_nanos() * u128::from(PAUSES) / least.as_nanos().max(1);
+    pauses.clamp(32, 512) as u32
 }
 
 pub(crate) fn until(timeout: Duration) -> Until {
