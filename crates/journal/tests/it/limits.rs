@@ -54,13 +54,28 @@ struct SlowDisk {
 struct SlowFile(Box<dyn DiskFile>, Arc<(Mutex<bool>, Condvar)>);
 
 impl SlowDisk {
-    fn hold(&self, held: bool) {
+    /// Until the returned value is dropped no sync ends.
+    fn hold(&self) -> Held<'_> {
+        self.set_held(true);
+        Held(self)
+    }
+
+    fn set_held(&self, held: bool) {
         *self.gate.0.lock().unwrap() = held;
         self.gate.1.notify_all();
     }
 
     fn slow(&self, file: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
         Box::new(SlowFile(file, Arc::clone(&self.gate)))
+    }
+}
+
+/// Lets go also when a test fails: the journal is dropped then, which waits for its syncs.
+struct Held<'a>(&'a SlowDisk);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.set_held(false);
     }
 }
 
@@ -119,8 +134,12 @@ fn slow_journal() -> (SlowDisk, Arc<Journal>) {
 #[test]
 fn a_full_batch_refuses_whoever_will_not_wait_and_holds_whoever_will() {
     let (disk, journal) = slow_journal();
-    disk.hold(true);
-    let mut accepted = Vec::new();
+    let held = disk.hold();
+    // The writer is at its sync with this one, so that it takes none of those that follow.
+    let mut accepted = vec![put(&journal, 0).unwrap()];
+    while journal.stats().waiting_records > 0 {
+        thread::yield_now();
+    }
     let full = loop {
         let number = accepted.len() as u64;
         match journal.try_append(&[Record::new(KIND, number, &payload(number))]) {
@@ -138,7 +157,7 @@ fn a_full_batch_refuses_whoever_will_not_wait_and_holds_whoever_will() {
         let journal = Arc::clone(&journal);
         move || put(&journal, next).unwrap().wait()
     });
-    disk.hold(false);
+    drop(held);
     accepted.into_iter().for_each(|receipt| receipt.wait().unwrap());
     waiting.join().unwrap().unwrap();
     drop(journal);
@@ -149,14 +168,14 @@ fn a_full_batch_refuses_whoever_will_not_wait_and_holds_whoever_will() {
 #[test]
 fn what_arrives_during_a_sync_is_one_batch() {
     let (disk, journal) = slow_journal();
-    disk.hold(true);
+    let held = disk.hold();
     let first = put(&journal, 0).unwrap();
     while journal.stats().waiting_records > 0 {
         thread::yield_now();
     }
     let others: Vec<_> = (1..10).map(|number| put(&journal, number).unwrap()).collect();
     assert_eq!(first.outcome(), None, "not acknowledged before the sync has ended");
-    disk.hold(false);
+    drop(held);
     first.wait().unwrap();
     others.into_iter().for_each(|receipt| receipt.wait().unwrap());
     let stats = journal.stats();
@@ -166,21 +185,21 @@ fn what_arrives_during_a_sync_is_one_batch() {
 #[test]
 fn a_submitter_that_waits_for_room_is_told_when_the_journal_is_poisoned() {
     let (disk, journal) = slow_journal();
-    disk.hold(true);
+    let held = disk.hold();
     while journal.try_append(&[Record::new(KIND, 1, &[1; 100])]).is_ok() {}
     let waiting = thread::spawn({
         let journal = Arc::clone(&journal);
         move || journal.append(&[Record::new(KIND, 2, &[1; 100])]).and_then(millpond_journal::Receipt::wait)
     });
     disk.disk.fail_at(1, crate::sim_disk::Fault::Io);
-    disk.hold(false);
+    drop(held);
     assert!(matches!(waiting.join().unwrap(), Err(AppendError::Poisoned(_))));
 }
 
 #[test]
 fn a_callback_may_append_and_may_be_the_last_owner() {
     let (disk, journal) = slow_journal();
-    disk.hold(true);
+    let held = disk.hold();
     let (sender, inbox) = std::sync::mpsc::channel();
     let inner = Arc::clone(&journal);
     put(&journal, 0).unwrap().on_synced(move |outcome| {
@@ -191,7 +210,7 @@ fn a_callback_may_append_and_may_be_the_last_owner() {
         drop(inner);
     });
     drop(journal);
-    disk.hold(false);
+    drop(held);
     let full = inbox.recv_timeout(crate::house::LONG).unwrap();
     assert!(matches!(full, Some(AppendError::Full { .. })), "{full:?}");
     let config = || small(Path::new("/slow"));

@@ -5,7 +5,8 @@
 //! just woken may do so three times in a row at most, so that two tasks that wake each other cannot starve the rest
 //! of the queue.
 //!
-//! While nothing but the shared lane has tasks, they are run one after the other, without the rest of the looking.
+//! While its own queue or nothing but the shared lane has tasks, they are run one after the other, without the rest of
+//! the looking.
 //!
 //! Not here: taking from others (`steal.rs`), which is part of the search (`park.rs`).
 
