@@ -52,13 +52,16 @@ pub fn kept_bytes() -> usize {
     (0..SIZES).map(|size| depot(size).map_or(0, Ring::len) * parcel_bytes(size)).sum()
 }
 
-/// How much may wait at most, in bytes; 2 MiB until somebody says otherwise.
+/// How much may wait at most, in bytes; about 2 MiB until somebody says otherwise.
 pub fn kept_bytes_max() -> usize {
     KEPT_MAX.load(Relaxed)
 }
 
-/// Sets how much memory of ended tasks may wait for the next ones, for all pools of this process, up to 2 MiB; 0 gives
-/// it all to the allocator. What is too much already is given back at once. Returns what is in force now.
+/// Sets how much memory of ended tasks may wait for the next ones, for all pools of this process, up to 2 MiB, apart
+/// from what threads keep for themselves. What is too much already is given back. Returns what is in force now.
+///
+/// Each of eight sizes may have an eighth of it, in parcels of 31 blocks: with 64 KiB nothing is kept of more than 256
+/// bytes, with 0 nothing at all. Threads that are just passing a parcel on may add one each.
 ///
 /// ```
 /// assert_eq!(millpond::set_kept_bytes_max(64 << 10), 64 << 10);

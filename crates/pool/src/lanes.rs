@@ -42,15 +42,19 @@ pub(crate) struct Turn {
 struct Patience {
     waits: Cell<u32>,
     total: Cell<Duration>,
+    /// The nap that is due.
+    nap: Cell<Duration>,
 }
 
 thread_local! {
-    static PATIENCE: Patience = const { Patience { waits: Cell::new(0), total: Cell::new(Duration::ZERO) } };
+    static PATIENCE: Patience = const {
+        Patience { waits: Cell::new(0), total: Cell::new(Duration::ZERO), nap: Cell::new(Duration::ZERO) }
+    };
 }
 
 impl Patience {
-    /// The thread has waited so long for one place. After some such waits it naps for as long as an eighth of the queue
-    /// takes to be worked off, if a nap can be as short as that.
+    /// The thread has waited so long for one place. After some such waits it is to nap for as long as an eighth of the
+    /// queue takes to be worked off, if a nap can be as short as that.
     fn waited(&self, wait: Duration, capacity: usize) {
         let (waits, total) = (self.waits.get() + 1, self.total.get() + wait);
         self.waits.set(waits % WAITS_PER_NAP);
@@ -58,9 +62,17 @@ impl Patience {
         if waits == WAITS_PER_NAP {
             let nap = total / WAITS_PER_NAP * (capacity / 8).min(1 << 20) as u32;
             if nap >= NAP_MIN {
-                thread::sleep(nap.min(NAP_MAX));
+                self.nap.set(nap.min(NAP_MAX));
             }
         }
+    }
+}
+
+/// Naps, if this thread had to wait for room often enough. To be called when its task has been told of.
+pub(crate) fn nap_if_due() {
+    let nap = PATIENCE.with(|patience| patience.nap.take());
+    if !nap.is_zero() {
+        thread::sleep(nap);
     }
 }
 
@@ -179,6 +191,9 @@ impl Lanes {
         if high.get().is_some() || low.get().is_some() { None } else { normal.get() }
     }
 
+    /// Whether nothing waits, nor is on its way into a slot. A worker that parks looks here last, and submitters rely
+    /// on that: their swap moves a lane's tail before they look at the sleepers, though the slot may be filled later.
+    /// So tails and heads are compared, and no slot is looked at.
     pub(crate) fn is_empty(&self) -> bool {
         self.all().all(Gate::is_empty)
     }

@@ -14,7 +14,7 @@
 //! Not here: what a task is (`task.rs`), who wakes up (`sleep.rs`).
 
 use crate::current;
-use crate::lanes::Wait;
+use crate::lanes::{self, Wait};
 use crate::options::Priority;
 use crate::shared::{Shared, attention};
 use crate::sync::full_fence;
@@ -172,6 +172,7 @@ impl Shared {
         };
         if pushed.is_ok() {
             self.sleep.work_came();
+            lanes::nap_if_due();
         }
         pushed
     }

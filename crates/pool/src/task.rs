@@ -122,10 +122,12 @@ impl<'a> InHand<'a> {
         let mut this = ManuallyDrop::new(self);
         let slot = this.slot.take();
         // SAFETY: each `from_` has seen to it that a whole task is there, which is this one's alone.
-        let task = unsafe { &mut *this.task };
+        let kind = unsafe { (*this.task).kind };
+        // SAFETY: as above. No reference is made: the slot will be another's before the task is over.
+        let payload = unsafe { &raw mut (*this.task).payload };
         // SAFETY: `kind` was made with the payload, and nobody uses the task again, since `this` is not dropped. The
         // slot is the one it lies in.
-        unsafe { (task.kind.run)(&raw mut task.payload, slot) }
+        unsafe { (kind.run)(payload, slot) }
     }
 }
 

@@ -133,7 +133,8 @@ fn is_done_soon<T>(claim: &Claim<T>, at_most: Duration) -> bool {
         return claim.is_done();
     }
     let (spin, started) = (claim.spin().min(at_most), Instant::now());
-    let mut looks = LOOKS_AT_FIRST;
+    // One who does not spin looks as often before it sleeps as others between two offers.
+    let mut looks = if spin.is_zero() { LOOKS_PER_YIELD } else { LOOKS_AT_FIRST };
     loop {
         for _ in 0..looks {
             if claim.is_done() {

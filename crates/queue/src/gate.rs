@@ -317,7 +317,8 @@ impl<T> Gate<T> {
         // One slot is not worth the wait: whoever takes each as it is left keeps its consumer company from slot to
         // slot, and both crawl.
         let position = self.tail.word.load(Relaxed) & POSITION;
-        if self.slots.look_free(position) == Look::Behind {
+        // A model has no time to linger in.
+        if !cfg!(any(loom, shuttle)) && self.slots.look_free(position) == Look::Behind {
             waiting.linger(&self.tail, position, || self.free());
         }
         loop {
@@ -393,6 +394,16 @@ impl<T> Gate<T> {
         if owed && !left_out("GATE_PUSH_PAYS_ITS_WAKE_UP") {
             wake(&self.consumer_wakes, 1);
         }
+    }
+
+    /// Moves the claimed value out of its slot.
+    ///
+    /// # Safety
+    /// The caller has claimed the slot with this word, and moves its value out once.
+    #[inline(always)]
+    pub(crate) unsafe fn read(&self, word: u64) -> T {
+        // SAFETY: `claim` saw `look_full` say Ready and moved the head past this position; once, by the caller's word.
+        unsafe { self.slots.read(word & POSITION) }
     }
 
     /// Where the claimed value lies.

@@ -1,7 +1,8 @@
 //! `Claimed`: a value that is somebody's and still lies in its slot.
 //!
-//! Whoever takes a large value where it uses it spares the copies on the way there. The slot is given back by the
-//! taking, or by letting go of the claim.
+//! Whoever takes a large value where it uses it spares the copies on the way there. The slot is given back by taking
+//! the value, by leaving it, or by letting go of the claim. Until then whoever comes to that slot waits for it, also
+//! those who `try`: a claim is to be held for a moment, and one that is forgotten holds them up for ever.
 //!
 //! Not here: how a value is claimed (`gate.rs`).
 
@@ -29,14 +30,15 @@ impl<T> Claimed<'_, T> {
     /// The value.
     #[inline(always)]
     pub fn take(self) -> T {
-        // SAFETY: the claim makes the value the caller's, and it is moved out once: the claim is used up below.
-        let value = unsafe { self.as_ptr().read() };
+        // SAFETY: the slot was claimed with this word, and its value is moved out once: the claim is used up below.
+        let value = unsafe { self.gate.read(self.word) };
         self.leave();
         value
     }
 
     /// Where the value lies: for one that need not be moved as a whole, or is known by its first words only. It is the
-    /// caller's until the claim ends.
+    /// caller's until the claim ends. Once it was moved out, [`leave`](Self::leave) is all that may follow: taking the
+    /// claim or dropping it uses the value again, also when a panic drops it.
     #[inline(always)]
     pub fn as_ptr(&self) -> *mut T {
         self.gate.value(self.word)

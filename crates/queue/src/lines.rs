@@ -54,7 +54,8 @@ unsafe fn fill<T>(first: NonNull<T>, len: usize, mut make: impl FnMut(usize) -> 
 }
 
 fn layout<T>(len: usize) -> Option<Layout> {
-    Layout::array::<T>(len).ok()?.align_to(LINE).ok()
+    // The last line is nobody else's either.
+    Some(Layout::array::<T>(len).ok()?.align_to(LINE).ok()?.pad_to_align())
 }
 
 impl<T> Deref for Lines<T> {

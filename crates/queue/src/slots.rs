@@ -232,12 +232,24 @@ impl<T> Slots<T> {
     /// The caller has claimed `position` after `look_full` said `Ready`, and calls this once.
     #[inline(always)]
     pub(crate) unsafe fn take(&self, position: u64) -> T {
-        // SAFETY: `look_full` received SLOT_PUBLISH, so the value is whole, and the claim makes this thread its only
-        // user.
-        let value = unsafe { self.value(position).read() };
+        // SAFETY: the caller has claimed the position, and the value is moved out here only.
+        let value = unsafe { self.read(position) };
         // SAFETY: the caller has claimed the position, and the value has just been moved out.
         unsafe { self.leave(position) };
         value
+    }
+
+    /// Moves the value of a position out of its slot, which is still the caller's.
+    ///
+    /// # Safety
+    /// The caller has claimed `position` after `look_full` said `Ready`, and nobody else moves the value out.
+    #[inline(always)]
+    pub(crate) unsafe fn read(&self, position: u64) -> T {
+        self.at(position).value.with(|cell| {
+            // SAFETY: `look_full` received SLOT_PUBLISH, so the value is whole, and the claim makes this thread its
+            // only reader.
+            unsafe { cell.cast::<T>().read() }
+        })
     }
 
     /// Where the value of a position lies, for its claimer: until it leaves the slot.

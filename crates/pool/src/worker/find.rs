@@ -120,7 +120,8 @@ impl Worker {
     #[inline(always)]
     fn run_next_of_flow(&self) -> bool {
         let Err(run) = self.find_own(RunHere(self)) else { return true };
-        if !self.only_the_lane_may_have_any() {
+        // A worker that takes several at a time does so in `find`.
+        if self.haul.get() > 0 || !self.only_the_lane_may_have_any() {
             return false;
         }
         let claimed = self.shared.lanes.only_one().and_then(Gate::claim_at_once);

@@ -81,7 +81,8 @@ impl Worker {
     fn search(&self, started: Instant, elsewhere: impl Fn() -> bool) -> Looked {
         // A look at many seats takes as long as many looks at few.
         let looks_most = (SEATS_PER_YIELD / self.shared.seats_used().max(1)).clamp(1, LOOKS_PER_YIELD);
-        let mut looks = looks_most.min(LOOKS_AT_FIRST);
+        let spins = !self.shared.config.spin.is_zero();
+        let mut looks = if spins { looks_most.min(LOOKS_AT_FIRST) } else { looks_most };
         loop {
             for _ in 0..looks {
                 if self.shared.calls_worker(self.number) {

@@ -301,6 +301,34 @@ fn tasks_of_a_batch_do_not_wait_behind_one_that_waits_for_them_and_says_so() {
     });
 }
 
+/// How many of 50 tasks in a flood of tiny ones find others in their worker's own queue.
+fn not_alone_in_hand() -> usize {
+    let pool = batching_pool(1);
+    let found = Arc::new(AtomicUsize::new(0));
+    for number in 0..20_000 {
+        let (handle, found) = (pool.handle(), Arc::clone(&found));
+        // To look takes longer than such a task, so few do.
+        let looks = move || {
+            let waiting = handle.metrics().workers[0].tasks_waiting;
+            found.fetch_add(usize::from(waiting > 0), Relaxed);
+        };
+        if number % 400 == 399 {
+            pool.spawn(looks).unwrap()
+        } else {
+            pool.spawn(|| {}).unwrap()
+        };
+    }
+    assert!(pool.drain(Duration::MAX).is_finished());
+    found.load(Relaxed)
+}
+
+#[test]
+fn a_worker_that_may_takes_nearly_all_tiny_tasks_in_batches() {
+    // A worker that is interrupted takes its tasks for long ones, and takes one at a time for a while.
+    let found: Vec<_> = (0..10).map(|_| not_alone_in_hand()).collect();
+    assert!(found.iter().any(|&found| found > 35), "{found:?} of 50 tasks were not alone in hand");
+}
+
 #[test]
 fn one_worker_begins_tasks_in_their_order_also_in_batches() {
     let pool = batching_pool(1);
