@@ -254,8 +254,11 @@ fn the_watch_adds_workers_while_tasks_wait_and_lets_them_go_when_they_are_idle()
         eventually("there is one again", || {
             (wanted(&pool), pool.metrics().workers_running, pool.metrics().completed) == (1, 1, 6)
         });
-        let scaling = pool.metrics().scaling;
-        assert_eq!((scaling.ups, scaling.downs), (2, 2));
+        // A change is counted when it has been made.
+        eventually("each change is counted", || {
+            let scaling = pool.metrics().scaling;
+            (scaling.ups, scaling.downs) == (2, 2)
+        });
         drop(pool);
         let mut sizes = vec![1];
         for event in events {
