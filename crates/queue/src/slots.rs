@@ -252,12 +252,6 @@ impl<T> Slots<T> {
         })
     }
 
-    /// Where the value of a position lies, for its claimer: until it leaves the slot.
-    #[inline(always)]
-    pub(crate) fn value(&self, position: u64) -> *mut T {
-        self.at(position).value.with_mut(|cell| cell.cast())
-    }
-
     /// Passes the slot of a position on to the next lap. Its value counts as gone.
     ///
     /// # Safety
@@ -272,6 +266,12 @@ impl<T> Slots<T> {
 /// What only a gate asks for.
 #[cfg(feature = "std")]
 impl<T> Slots<T> {
+    /// Where the value of a position lies, for its claimer: until it leaves the slot.
+    #[inline(always)]
+    pub(crate) fn value(&self, position: u64) -> *mut T {
+        self.at(position).value.with_mut(|cell| cell.cast())
+    }
+
     /// How many positions there have been before this one, since the start of the queue.
     pub(crate) fn count(&self, position: u64) -> u64 {
         (position >> self.lap.trailing_zeros()) * self.slots.len() as u64 + (position & (self.lap - 1))
