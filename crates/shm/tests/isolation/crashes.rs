@@ -85,10 +85,12 @@ fn a_panic_costs_its_task_and_not_even_the_process() {
 fn a_handler_that_runs_too_long_is_killed() {
     let bed = Bed::new(1);
     let pid = bed.pid();
-    let stuck = json!({"handler": "misbehave", "args": {"do": "run for ever"}, "timeout_ms": 50});
-    let waiting = bed.submit(&stuck);
+    let stuck = json!({"handler": "misbehave", "args": {"do": "run for ever"}, "timeout_ms": 300});
+    let stuck = bed.submit(&stuck);
+    // Two workers of the pool ask for the one process, and either may come first.
+    until("it runs", || stuck.detail().status.progress.is_some());
     let behind = bed.ask("tell your pid");
-    let failure = failure(&waiting);
+    let failure = failure(&stuck);
     assert_eq!(failure.code, ErrorCode::TimedOut, "{failure}");
     let next = result(&behind)["pid"].as_u64().unwrap();
     assert_ne!(next, pid, "another process does what waited");
