@@ -22,6 +22,7 @@
 pub(crate) use millpond_queue::{edge, futex, sync};
 
 // What the models are about: built for the checkers as well.
+mod barrier;
 mod block;
 mod cell;
 mod counters;

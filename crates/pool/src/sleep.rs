@@ -15,6 +15,7 @@
 //! Not here: which queues there are and how they are looked at (`worker/find.rs`), how long a worker searches
 //! (`worker/park.rs`).
 
+use crate::barrier::{Barrier, Reach};
 use crate::edge::left_out;
 use crate::futex::{self, Scope};
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering::Relaxed, fence_after_swap, full_fence};
@@ -28,6 +29,9 @@ const ONE_ASLEEP: u64 = 1 << 32;
 
 /// Pauses of the processor, here about 13 ns each, before a worker is woken while others are at work.
 const WAKE_PAUSES: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 24 };
+/// For so long who lies down only dozes: then it looks once more, past a fence that would cost too much for a shorter
+/// sleep.
+const DOZE: Duration = Duration::from_millis(20);
 
 /// The sleeping and searching of one pool's workers.
 #[derive(Debug)]
@@ -41,15 +45,24 @@ pub(crate) struct Sleep {
     /// One for each seat: 1 if its worker has been woken and has not noticed yet. Set by the waker, cleared by the
     /// worker.
     woken: Box<[CachePadded<AtomicU32>]>,
+    barrier: Barrier,
+    doze: Duration,
 }
 
 impl Sleep {
     pub(crate) fn new(seats: usize) -> Self {
+        Self::dozing(seats, DOZE)
+    }
+
+    /// As `new`; a model has no clock, and one that dozes at all does so until it is woken.
+    pub(crate) fn dozing(seats: usize, doze: Duration) -> Self {
         Self {
             word: CachePadded::new(AtomicU64::new(0)),
             workers: AtomicU32::new(seats as u32),
             asleep: Mutex::new(Vec::with_capacity(seats)),
             woken: (0..seats).map(|_| CachePadded::new(AtomicU32::new(0))).collect(),
+            barrier: Barrier::new(),
+            doze,
         }
     }
 
@@ -88,6 +101,20 @@ impl Sleep {
             fence_after_swap();
         }
         self.work_is_seen();
+    }
+
+    /// As `work_came`, when a task was put into its submitter's own queue. While nobody sleeps, as is usual when tasks
+    /// spawn tasks, this costs no fence: one who falls asleep meets it with a heavy one.
+    #[inline(always)]
+    pub(crate) fn work_came_inside(&self) {
+        // Meets the heavy fence in `park`: either this thread sees that a worker sleeps, or that worker's look after
+        // its doze sees the task.
+        if !left_out("SLEEP_INSIDE_FENCES") {
+            self.barrier.light();
+        }
+        if self.asleep() > 0 {
+            self.work_came();
+        }
     }
 
     /// As `work_came`, when the caller has fenced since it put the task there.
@@ -195,13 +222,27 @@ impl Sleep {
         }
         let until = asleep().and_then(|at_most| Instant::now().checked_add(at_most));
         let woken = &self.woken[seat];
+        let mut dozes = true;
         while woken.compare_exchange(1, 0, Relaxed, Relaxed).is_err() {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             // One who cannot get up any more has been woken, and the call is on its way.
             if left.is_some_and(|left| left.is_zero()) && self.get_up(seat) {
                 return true;
             }
-            futex::wait(woken, 0, left.filter(|left| !left.is_zero()), Scope::Private);
+            let left = left.filter(|left| !left.is_zero());
+            if !dozes {
+                futex::wait(woken, 0, left, Scope::Private);
+                continue;
+            }
+            if !self.doze.is_zero() {
+                let at_most = left.map_or(self.doze, |left| left.min(self.doze));
+                futex::wait(woken, 0, Some(at_most), Scope::Private);
+            }
+            // Meets the fence in `work_came_inside`. Should the doze have ended early, that does no harm.
+            dozes = !left_out("SLEEP_DOZE_FENCES") && self.barrier.heavy() == Reach::NotYet;
+            if anything_waits() && !left_out("SLEEP_DOZE_LOOKS_AGAIN") && self.get_up(seat) {
+                return false;
+            }
         }
         false
     }

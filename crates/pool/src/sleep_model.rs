@@ -7,6 +7,7 @@
 use crate::model::explore;
 use crate::sleep::Sleep;
 use crate::sync::{Arc, AtomicU32, Ordering::Relaxed, thread};
+use std::time::Duration;
 
 struct Pool {
     sleep: Sleep,
@@ -20,8 +21,17 @@ struct Pool {
 
 impl Pool {
     fn new(workers: usize, tasks: u32, in_company: bool) -> Arc<Self> {
+        Self::with(Sleep::new(workers), tasks, in_company)
+    }
+
+    /// Of workers whose doze is over at once. The others never come to the end of theirs.
+    fn light(workers: usize, tasks: u32, in_company: bool) -> Arc<Self> {
+        Self::with(Sleep::dozing(workers, Duration::ZERO), tasks, in_company)
+    }
+
+    fn with(sleep: Sleep, tasks: u32, in_company: bool) -> Arc<Self> {
         Arc::new(Self {
-            sleep: Sleep::new(workers),
+            sleep,
             queue: AtomicU32::new(0),
             inbox: AtomicU32::new(0),
             tasks_left: AtomicU32::new(tasks),
@@ -32,6 +42,12 @@ impl Pool {
     fn submit(&self) {
         self.queue.fetch_add(1, Relaxed);
         self.sleep.work_came();
+    }
+
+    /// As a task does, with its worker's own queue.
+    fn submit_inside(&self) {
+        self.queue.fetch_add(1, Relaxed);
+        self.sleep.work_came_inside();
     }
 
     fn take(&self) -> bool {
@@ -146,6 +162,29 @@ fn a_task_that_submits_another_and_runs_on_is_helped() {
             thread::yield_now();
         }
         pool.run();
+        end(&pool, workers);
+    });
+}
+
+#[test]
+fn a_task_that_a_task_submits_while_the_other_worker_falls_asleep_is_run() {
+    explore(3, || {
+        let pool = Pool::light(1, 1, false);
+        let workers = workers(&pool, 1);
+        // This thread is a worker in the middle of a task that goes on for long.
+        pool.submit_inside();
+        end(&pool, workers);
+    });
+}
+
+#[test]
+fn two_tasks_that_a_task_submits_and_that_need_each_other_are_run_side_by_side() {
+    // As above.
+    explore(1, || {
+        let pool = Pool::light(2, 2, true);
+        let workers = workers(&pool, 2);
+        pool.submit_inside();
+        pool.submit_inside();
         end(&pool, workers);
     });
 }

@@ -214,10 +214,13 @@ impl Worker {
 
     /// As `push_own`, with a task that is made there.
     pub(super) fn push_job(&self, job: Job) {
-        if let Err(seed) = Seed::new(job).push_to(&self.own) {
-            self.shared.overflow.push(seed.into_task());
+        match Seed::new(job).push_to(&self.own) {
+            Ok(()) => self.shared.sleep.work_came_inside(),
+            Err(seed) => {
+                self.shared.overflow.push(seed.into_task());
+                self.shared.sleep.work_came();
+            }
         }
-        self.shared.sleep.work_came();
     }
 
     /// Puts a task that gave way at the end of this worker's own queue. Whether somebody is to be woken for it is

@@ -48,7 +48,8 @@ fn settled_run_times(name: &str) -> BTreeMap<String, u64> {
     let deadline = Instant::now() + Duration::from_secs(30);
     let mut times = run_times(name);
     loop {
-        thread::sleep(Duration::from_millis(20));
+        // Longer than a worker dozes before it sleeps for good.
+        thread::sleep(Duration::from_millis(100));
         let again = run_times(name);
         if again == times {
             return times;

@@ -28,6 +28,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/native/src/handler.rs", "asks for a promise about functions of C"),
     ("crates/native/src/libraries.rs", "takes functions of a library for handlers"),
     ("crates/native/src/running.rs", "shares a task with a function of C while it runs"),
+    ("crates/pool/src/barrier.rs", "calls the kernel"),
     ("crates/pool/src/block.rs", "passes memory from who frees it to who needs it"),
     ("crates/pool/src/cell.rs", "follows counted pointers to cells whose type is forgotten"),
     (

@@ -300,3 +300,27 @@ fn what_waits_at_workers_that_leave_is_taken_over_by_those_that_stay() {
         assert_eq!((pool.metrics().completed, pool.metrics().tasks_waiting), (303, 0));
     });
 }
+
+#[test]
+fn what_a_task_spawns_while_the_other_worker_falls_asleep_is_taken_by_it() {
+    promptly("every child runs beside its parent", || {
+        let pool = start(PoolConfig { workers: 2, workers_max: 2, ..PoolConfig::default() });
+        for round in 0..2_000_u32 {
+            let inside = pool.handle();
+            let parent = move || {
+                let (begun, begins) = mpsc::channel();
+                // The other ends its last task, searches for 20 µs, and lies down: some time in that.
+                for _ in 0..round * 7 % 2_000 {
+                    std::hint::spin_loop();
+                }
+                inside.spawn(move || begun.send(()).unwrap()).unwrap();
+                // The pool does not know that this waits: the child is at a worker that never comes to it.
+                begins.recv().unwrap();
+            };
+            let tickets = [pool.submit(parent).unwrap(), pool.submit(|| ()).unwrap()];
+            for ticket in tickets {
+                ticket.wait().unwrap();
+            }
+        }
+    });
+}
