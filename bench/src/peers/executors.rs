@@ -5,12 +5,13 @@
 //!
 //! Not here: pools for closures (`thread_pools.rs`).
 
-use super::pools::{Departure, Pool, Size, Spawn, SpawnFuture, Submit, Threads};
+use super::pools::{Departure, Pool, Size, Spawn, SpawnFuture, SpawnScoped, Submit, Threads};
 use async_executor::Executor;
 use futures::executor::ThreadPool;
 use futures::future::RemoteHandle;
 use futures::task::SpawnExt;
 use futures_lite::future::block_on;
+use std::ops::Range;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
@@ -228,6 +229,16 @@ impl Spawn for &'static forte::ThreadPool {
     #[inline]
     fn spawn(&self, task: impl FnOnce() + Send + 'static) {
         forte::ThreadPool::spawn(self, |_| task());
+    }
+}
+
+impl SpawnScoped for &'static forte::ThreadPool {
+    fn scope_outside(&self, items: Range<u64>, task: impl Fn(u64) + Copy + Send + Sync + 'static) {
+        self.scope(|scope| items.for_each(|item| scope.spawn(move |_| task(item))));
+    }
+
+    fn scope_inside(&self, items: Range<u64>, task: impl Fn(u64) + Copy + Send + Sync + 'static) {
+        self.scope_outside(items, task);
     }
 }
 

@@ -79,6 +79,7 @@ fn from_outside<B: Body>() -> Vec<Contestant> {
         Contestant::new("rusty_pool", outside::<RustyPool, B>),
         Contestant::new("crossbeam-channel pool", outside::<CrossbeamPool, B>),
         Contestant::new("crossfire pool", outside::<CrossfirePool, B>),
+        Contestant::new("~forte scope, in place", scope_outside::<ForteInPlace, B>),
     ]
 }
 
@@ -97,6 +98,7 @@ fn insiders() -> Vec<Contestant> {
         Contestant::new("crossbeam-channel pool", inside::<CrossbeamPool>),
         Contestant::new("crossfire pool", inside::<CrossfirePool>),
         Contestant::new("~forte, in place", inside::<ForteInPlace>),
+        Contestant::new("~forte scope, in place", scope_inside::<ForteInPlace>),
     ]
 }
 
