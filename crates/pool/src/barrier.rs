@@ -6,8 +6,9 @@
 //! A light fence and a heavy one do for each other what two full ones do: what one side wrote before is seen by the
 //! other after, or the other way round. Two light ones do nothing, nor do a light and a full one.
 //!
-//! A process has to announce itself to the kernel first. If it has other threads already that takes 13 ms, so it is
-//! done beside the start of the first pool. Until then, and where there is no such call, a light fence is a full one.
+//! A process has to announce itself to the kernel first. If it has other threads already that takes some ms (13 here),
+//! so a thread of its own does it beside the start of the first pool. Until then, and where there is no such call, a
+//! light fence is a full one.
 //!
 //! Not here: who needs them (`sleep.rs`, `SLEEP.md`).
 
@@ -24,18 +25,21 @@ pub(crate) enum Reach {
 mod make {
     use super::Reach;
     use crate::sync::full_fence;
-    use std::sync::Once;
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
     use std::thread;
 
-    /// Nobody knows yet.
-    const ASKED: u32 = 0;
+    /// No pool has begun.
+    const NEW: u32 = 0;
+    /// The kernel is being told of this process.
+    const ASKED: u32 = 1;
     /// Light fences are light.
-    const LIGHT: u32 = 1;
+    const LIGHT: u32 = 2;
     /// The kernel has no such call, or may not be asked: light fences are full ones, now and for ever.
-    const FULL: u32 = 2;
+    const FULL: u32 = 3;
 
-    static MODE: AtomicU32 = AtomicU32::new(ASKED);
+    /// Only ever goes up, and is settled once. So a light fence that is none is never met by one who believes that all
+    /// of them are full.
+    static MODE: AtomicU32 = AtomicU32::new(NEW);
 
     /// Nothing: what it stands for is the kernel's.
     #[derive(Debug)]
@@ -44,15 +48,18 @@ mod make {
     impl Barrier {
         /// Announces the process, if nobody has, without waiting for that.
         pub(crate) fn new() -> Self {
-            static BEGUN: Once = Once::new();
-            BEGUN.call_once(|| {
-                let announce = || MODE.store(if announce() { LIGHT } else { FULL }, Relaxed);
-                let begun = thread::Builder::new().name("millpond-barrier".to_owned()).spawn(announce);
-                if begun.is_err() {
-                    MODE.store(FULL, Relaxed);
+            if MODE.compare_exchange(NEW, ASKED, Relaxed, Relaxed).is_ok() {
+                let helper = thread::Builder::new().name("millpond-barrier".to_owned());
+                if helper.spawn(|| settle(announce())).is_err() {
+                    settle(false);
                 }
-            });
+            }
             Self
+        }
+
+        /// Whether there may be light fences that only a heavy one meets.
+        pub(crate) fn may_be_light(&self) -> bool {
+            MODE.load(Relaxed) != FULL
         }
 
         #[inline(always)]
@@ -71,10 +78,21 @@ mod make {
                     full_fence();
                     Reach::All
                 }
-                // A filter of system calls may have come over the process since.
                 _ => Reach::NotYet,
             }
         }
+
+        /// To be called when heavy fences do not reach all for long: the process may have been copied before its
+        /// announcement was over, or have lost it, or a filter of system calls has come over it.
+        #[cold]
+        pub(crate) fn announce_again(&self) {
+            settle(announce());
+        }
+    }
+
+    fn settle(is_announced: bool) {
+        // Whoever comes second has nothing to say.
+        let _ = MODE.compare_exchange(ASKED, if is_announced { LIGHT } else { FULL }, Relaxed, Relaxed);
     }
 
     fn announce() -> bool {
@@ -100,6 +118,10 @@ mod make {
             Self
         }
 
+        pub(crate) fn may_be_light(&self) -> bool {
+            false
+        }
+
         #[inline(always)]
         pub(crate) fn light(&self) {
             full_fence();
@@ -109,6 +131,8 @@ mod make {
             full_fence();
             Reach::All
         }
+
+        pub(crate) fn announce_again(&self) {}
     }
 }
 
@@ -118,13 +142,18 @@ mod make {
     use crate::sync::{AtomicU32, Ordering};
 
     /// The fences come one after the other, as the swaps of one word do, and who comes later has seen all that was
-    /// before the earlier. With a full fence that says nothing.
+    /// before the earlier. Of a full fence it says nothing. Of two light ones it says more than is true: a model has
+    /// one thread that takes them.
     #[derive(Debug)]
     pub(crate) struct Barrier(AtomicU32);
 
     impl Barrier {
         pub(crate) fn new() -> Self {
             Self(AtomicU32::new(0))
+        }
+
+        pub(crate) fn may_be_light(&self) -> bool {
+            true
         }
 
         pub(crate) fn light(&self) {
@@ -135,6 +164,8 @@ mod make {
             self.0.fetch_add(1, Ordering::AcqRel);
             Reach::All
         }
+
+        pub(crate) fn announce_again(&self) {}
     }
 }
 
@@ -143,11 +174,14 @@ pub(crate) use make::Barrier;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::{Barrier, Reach};
-    use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
     use std::thread;
     use std::time::Duration;
 
     const ROUNDS: u32 = if cfg!(miri) { 50 } else { 20_000 };
+
+    /// Writes that go before the one that counts, and hold it up on its way out of the processor.
+    const HELD_UP_BY: usize = 32;
 
     /// One side of a race, on lines of its own.
     #[derive(Default)]
@@ -156,6 +190,8 @@ mod tests {
         /// The round it is in.
         begun: AtomicU32,
         wrote: Line,
+        /// Both sides write here, so that a line is mostly the other's.
+        before: [Line; HELD_UP_BY],
     }
 
     #[derive(Default)]
@@ -173,6 +209,10 @@ mod tests {
                     thread::yield_now();
                 }
             }
+            for (own, other) in own.before.iter().zip(&other.before) {
+                own.0.store(round, Relaxed);
+                other.0.store(round, Relaxed);
+            }
             own.wrote.0.store(round, Relaxed);
             fence();
             other.wrote.0.load(Relaxed) < round
@@ -188,11 +228,15 @@ mod tests {
             thread::sleep(Duration::from_millis(1));
         }
         let (light, heavy) = (Side::default(), Side::default());
+        let reached_all = AtomicBool::new(true);
         let (by_light, by_heavy) = thread::scope(|scope| {
             let by_light = scope.spawn(|| race(&light, &heavy, || barrier.light()));
-            let by_heavy = race(&heavy, &light, || assert_eq!(barrier.heavy(), Reach::All));
+            let by_heavy = race(&heavy, &light, || {
+                reached_all.fetch_and(barrier.heavy() == Reach::All, Relaxed);
+            });
             (by_light.join().unwrap(), by_heavy)
         });
+        assert!(reached_all.into_inner(), "the kernel refused a fence");
         let by_both: Vec<_> = by_light.iter().filter(|round| by_heavy.binary_search(round).is_ok()).collect();
         assert!(by_both.is_empty(), "neither side saw the other in {} of {ROUNDS} rounds", by_both.len());
     }

@@ -10,7 +10,7 @@
 //! The rule that keeps both sides cheap: *while somebody searches, nobody needs to be woken*, because a searcher
 //! looks at every queue once more after it has said that it stops searching. So a submitter makes a system call
 //! only if somebody sleeps and nobody searches, and one call per submission at most: no herd, and no call at all
-//! while work flows.
+//! while work flows. Tasks of tasks are met by a look of its own, late in falling asleep.
 //!
 //! Not here: which queues there are and how they are looked at (`worker/find.rs`), how long a worker searches
 //! (`worker/park.rs`).
@@ -32,6 +32,8 @@ const WAKE_PAUSES: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 24 };
 /// For so long who lies down only dozes: then it looks once more, past a fence that would cost too much for a shorter
 /// sleep.
 const DOZE: Duration = Duration::from_millis(20);
+/// The longest, where that fence is not to be had.
+const DOZE_MAX: Duration = Duration::from_secs(1);
 
 /// The sleeping and searching of one pool's workers.
 #[derive(Debug)]
@@ -189,7 +191,7 @@ impl Sleep {
     pub(crate) fn end_search(&self, anything_waits: impl Fn() -> bool) {
         let word = self.word.fetch_sub(ONE_SEARCHING, Relaxed) - ONE_SEARCHING;
         // Meets the fence in `work_came`: a submitter who still saw this worker searching made no call, and its task
-        // is seen by the look that follows.
+        // is seen by the look that follows. A task that came inside may be missed: those asleep see to that one.
         if !left_out("SLEEP_END_SEARCH_FENCES") {
             full_fence();
         }
@@ -222,7 +224,8 @@ impl Sleep {
         }
         let until = asleep().and_then(|at_most| Instant::now().checked_add(at_most));
         let woken = &self.woken[seat];
-        let mut dozes = true;
+        // The doze that is still to come.
+        let mut doze = self.barrier.may_be_light().then_some(self.doze);
         while woken.compare_exchange(1, 0, Relaxed, Relaxed).is_err() {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             // One who cannot get up any more has been woken, and the call is on its way.
@@ -230,21 +233,37 @@ impl Sleep {
                 return true;
             }
             let left = left.filter(|left| !left.is_zero());
-            if !dozes {
+            // Who rises before its doze is over looks everywhere by itself.
+            let Some(nap) = doze.filter(|&nap| left.is_none_or(|left| nap < left)) else {
                 futex::wait(woken, 0, left, Scope::Private);
                 continue;
+            };
+            if !nap.is_zero() {
+                futex::wait(woken, 0, Some(nap), Scope::Private);
             }
-            if !self.doze.is_zero() {
-                let at_most = left.map_or(self.doze, |left| left.min(self.doze));
-                futex::wait(woken, 0, Some(at_most), Scope::Private);
+            if woken.load(Relaxed) == 1 {
+                // Who is called pays nothing.
+                continue;
             }
-            // Meets the fence in `work_came_inside`. Should the doze have ended early, that does no harm.
-            dozes = !left_out("SLEEP_DOZE_FENCES") && self.barrier.heavy() == Reach::NotYet;
+            doze = self.fence_after(nap);
             if anything_waits() && !left_out("SLEEP_DOZE_LOOKS_AGAIN") && self.get_up(seat) {
                 return false;
             }
         }
         false
+    }
+
+    /// Fences when a nap is over, or was interrupted, which does no harm. If it cannot be done now, says how long to
+    /// doze before the next attempt.
+    fn fence_after(&self, nap: Duration) -> Option<Duration> {
+        // Meets the fence in `work_came_inside`.
+        if left_out("SLEEP_DOZE_FENCES") || self.barrier.heavy() == Reach::All {
+            return None;
+        }
+        if nap > self.doze {
+            self.barrier.announce_again();
+        }
+        Some((2 * nap).min(DOZE_MAX))
     }
 
     /// The last look found something: the worker is searching again. `false`: somebody has woken it meanwhile, and
@@ -324,4 +343,52 @@ fn searching(word: u64) -> usize {
 
 fn needs_waking(word: u64) -> bool {
     asleep(word) > 0 && searching(word) == 0
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32 as Count;
+    use std::thread;
+
+    const NEVER: Duration = Duration::from_secs(3600);
+
+    /// Parks the worker of seat 0 and says how often it looked. It finds something at that look, if any.
+    fn looks(sleep: &Sleep, finds_at: u32) -> u32 {
+        let looks = Count::new(0);
+        let slept = sleep.park(0, false, || looks.fetch_add(1, Relaxed) + 1 == finds_at, || None);
+        assert!(!slept, "nobody said for how long to sleep");
+        looks.into_inner()
+    }
+
+    #[test]
+    fn who_is_called_while_it_dozes_looks_no_second_time() {
+        let sleep = Sleep::dozing(1, NEVER);
+        thread::scope(|scope| {
+            let worker = scope.spawn(|| looks(&sleep, u32::MAX));
+            while sleep.asleep() == 0 {
+                thread::yield_now();
+            }
+            sleep.work_came();
+            assert_eq!(worker.join().unwrap(), 1);
+        });
+        assert_eq!((sleep.asleep(), sleep.searching()), (0, 1));
+    }
+
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn who_is_not_called_looks_once_more_after_its_doze() {
+        let sleep = Sleep::dozing(1, Duration::from_millis(1));
+        assert_eq!(looks(&sleep, 2), 2);
+        assert_eq!((sleep.asleep(), sleep.searching()), (0, 1));
+    }
+
+    #[test]
+    fn who_may_sleep_for_less_than_a_doze_looks_once() {
+        let sleep = Sleep::dozing(1, NEVER);
+        let looks = Count::new(0);
+        let look = || looks.fetch_add(1, Relaxed) > 0;
+        assert!(sleep.park(0, false, look, || Some(Duration::from_millis(1))), "it rises by itself");
+        assert_eq!(looks.into_inner(), 1);
+    }
 }

@@ -212,7 +212,7 @@ impl Worker {
         self.shared.sleep.work_came();
     }
 
-    /// As `push_own`, with a task that is made there.
+    /// As `push_own`, with a task that is made there: nobody can have missed it where it was before.
     pub(super) fn push_job(&self, job: Job) {
         match Seed::new(job).push_to(&self.own) {
             Ok(()) => self.shared.sleep.work_came_inside(),
