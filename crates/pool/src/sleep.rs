@@ -75,6 +75,7 @@ impl Sleep {
     }
 
     /// How many sleep. It may be stale.
+    #[inline(always)]
     pub(crate) fn asleep(&self) -> usize {
         asleep(self.word.load(Relaxed))
     }
