@@ -20,6 +20,7 @@ use crate::edge::left_out;
 use crate::futex::{self, Scope};
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering::Relaxed, fence_after_swap, full_fence};
 use crossbeam_utils::CachePadded;
+use std::cell::Cell;
 use std::ops::DerefMut;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -34,6 +35,15 @@ const WAKE_PAUSES: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 24 };
 const DOZE: Duration = Duration::from_millis(20);
 /// The longest, where that fence is not to be had.
 const DOZE_MAX: Duration = Duration::from_secs(1);
+
+thread_local! {
+    static HAS_CALLED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread has woken a worker since it last asked.
+pub(crate) fn has_called() -> bool {
+    HAS_CALLED.take()
+}
 
 /// The sleeping and searching of one pool's workers.
 #[derive(Debug)]
@@ -323,6 +333,7 @@ impl Sleep {
     }
 
     fn call(&self, seat: usize) {
+        HAS_CALLED.set(true);
         // What the worker is to find, it finds by the queues' own edges.
         self.woken[seat].swap(1, Relaxed);
         futex::wake(&self.woken[seat], 1, Scope::Private);
@@ -372,6 +383,7 @@ mod tests {
             }
             sleep.work_came();
             assert_eq!(worker.join().unwrap(), 1);
+            assert!(has_called() && !has_called(), "the caller is told of its call once");
         });
         assert_eq!((sleep.asleep(), sleep.searching()), (0, 1));
     }

@@ -9,6 +9,7 @@
 
 use crate::cell::Claim;
 use crate::error::{CancelAnswer, TaskError};
+use crate::sleep;
 use crate::state::Snapshot;
 use crate::sync::Mutex;
 use crate::task::drop_panic;
@@ -22,8 +23,10 @@ use std::time::{Duration, Instant};
 
 /// So often a waiting thread looks before it offers its processor to others, with a pause of the processor between.
 const LOOKS_PER_YIELD: u32 = 64;
-/// The first time so often: a worker that was woken for the task often waits for this very processor.
+/// The first time so often.
 const LOOKS_AT_FIRST: u32 = 16;
+/// The first time after this thread has woken a worker: that one often waits for this very processor.
+const LOOKS_AFTER_CALL: u32 = 1;
 
 /// The claim on the result of one task.
 ///
@@ -134,7 +137,11 @@ fn is_done_soon<T>(claim: &Claim<T>, at_most: Duration) -> bool {
     }
     let (spin, started) = (claim.spin().min(at_most), Instant::now());
     // One who does not spin looks as often before it sleeps as others between two offers.
-    let mut looks = if spin.is_zero() { LOOKS_PER_YIELD } else { LOOKS_AT_FIRST };
+    let mut looks = match sleep::has_called() {
+        _ if spin.is_zero() => LOOKS_PER_YIELD,
+        true => LOOKS_AFTER_CALL,
+        false => LOOKS_AT_FIRST,
+    };
     loop {
         for _ in 0..looks {
             if claim.is_done() {

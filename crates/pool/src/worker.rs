@@ -68,6 +68,8 @@ pub(crate) struct Worker {
     mail_seen: Cell<Option<MailSeen>>,
     /// Whether that has waited for as long as it is left to its worker.
     mail_is_ripe: Cell<bool>,
+    /// Whether it has not offered its processor to others since it slept.
+    has_risen: Cell<bool>,
     /// How many tasks are being run on this stack inside of others.
     depth: Cell<u32>,
     /// Whether it stands still, and whether another stands in for it then.
@@ -116,6 +118,7 @@ impl Worker {
             thieving: RefCell::new(Thieving::new(thief)),
             mail_seen: Cell::new(None),
             mail_is_ripe: Cell::new(false),
+            has_risen: Cell::new(false),
             depth: Cell::new(0),
             standing: Cell::new(Standing::No),
             references: RefCell::new(Vec::with_capacity(REFERENCES_MAX)),

@@ -52,7 +52,9 @@ trait Gap: 'static {
 struct Idle;
 
 impl Gap for Idle {
-    const SHARE: u64 = 10_000;
+    // After some twenty trips the system leaves worker and caller where they are, for the most part on one processor.
+    // A round of forty had a median that came now from before that, now from after.
+    const SHARE: u64 = 4_000;
 
     fn pass() {
         thread::sleep(Duration::from_millis(1));

@@ -19,8 +19,10 @@ use std::time::{Duration, Instant};
 const PAUSES: u32 = 8;
 /// After so many looks the processor is offered to others, and the clock is read.
 const LOOKS_PER_YIELD: usize = 16;
-/// The first time so many: whoever waits for the task that was just run often waits for this very processor.
+/// The first time so many.
 const LOOKS_AT_FIRST: usize = 4;
+/// The first time after it has risen: whoever waits for the task that it rose for often waits for this very processor.
+const LOOKS_AFTER_RISING: usize = 1;
 /// The same, counted in seats looked at.
 const SEATS_PER_YIELD: usize = 256;
 /// A worker that nobody can stand in for looks this often whether there is something it could run meanwhile.
@@ -75,6 +77,7 @@ impl Worker {
             self.wait_for_mail()
         });
         self.mail_is_ripe.set(slept);
+        self.has_risen.set(true);
     }
 
     /// Looks everywhere, again and again, until the configured time is over; at least once.
@@ -82,9 +85,16 @@ impl Worker {
         // A look at many seats takes as long as many looks at few.
         let looks_most = (SEATS_PER_YIELD / self.shared.seats_used().max(1)).clamp(1, LOOKS_PER_YIELD);
         let spins = !self.shared.config.spin.is_zero();
-        let mut looks = if spins { looks_most.min(LOOKS_AT_FIRST) } else { looks_most };
+        let mut looks = match self.has_risen.get() {
+            _ if !spins => looks_most,
+            true => LOOKS_AFTER_RISING,
+            false => looks_most.min(LOOKS_AT_FIRST),
+        };
         loop {
-            for _ in 0..looks {
+            for look in 0..looks {
+                if look > 0 {
+                    (0..PAUSES).for_each(|_| std::hint::spin_loop());
+                }
                 if self.shared.calls_worker(self.number) {
                     return Looked::InVain;
                 }
@@ -94,9 +104,6 @@ impl Worker {
                 if elsewhere() {
                     return Looked::Elsewhere;
                 }
-                for _ in 0..PAUSES {
-                    std::hint::spin_loop();
-                }
             }
             // Who waits for the pool to run dry waits for everybody to sleep.
             let drains = self.shared.attention() & attention::DRAINING != 0;
@@ -104,6 +111,7 @@ impl Worker {
                 return Looked::InVain;
             }
             std::thread::yield_now();
+            self.has_risen.set(false);
             looks = looks_most;
         }
     }
