@@ -6,9 +6,18 @@
 //! A light fence and a heavy one do for each other what two full ones do: what one side wrote before is seen by the
 //! other after, or the other way round. Two light ones do nothing, nor do a light and a full one.
 //!
-//! A process has to announce itself to the kernel first. If it has other threads already that takes some ms (13 here),
-//! so a thread of its own does it beside the start of the first pool. Until then, and where there is no such call, a
-//! light fence is a full one.
+//! A process has to announce itself to the kernel first, which takes some ms (13 here) if it has other threads, and
+//! cannot be interrupted. So that is asked for by a worker that has run many tasks of its own queue, and another thread
+//! does it meanwhile. Until then, and where there is no such call, a light fence is a full one.
+//!
+//! ```text
+//!   Unasked ─── prepare ───► Asked ─── announced ───► Announced ─── every thread has fenced ───► Light
+//!                              └───── refused ──────────► Full
+//! ```
+//!
+//! Before `Announced` who falls asleep makes a full fence and no heavy one. If it has asked for the mode after its own
+//! step and before that one, all see its step by the time that there are light fences; and whoever asks later makes a
+//! heavy one.
 //!
 //! Not here: who needs them (`sleep.rs`, `SLEEP.md`).
 
@@ -25,78 +34,102 @@ pub(crate) enum Reach {
 mod make {
     use super::Reach;
     use crate::sync::full_fence;
-    use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst, compiler_fence};
-    use std::thread;
+    use std::sync::atomic::{
+        AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::SeqCst, compiler_fence,
+    };
+    use std::sync::{Mutex, PoisonError};
+    use std::thread::{self, JoinHandle};
 
-    /// No pool has begun.
-    const NEW: u32 = 0;
-    /// The kernel is being told of this process.
+    const UNASKED: u32 = 0;
     const ASKED: u32 = 1;
-    /// Light fences are light.
-    const LIGHT: u32 = 2;
+    const ANNOUNCED: u32 = 2;
+    const LIGHT: u32 = 3;
     /// The kernel has no such call, or may not be asked: light fences are full ones, now and for ever.
-    const FULL: u32 = 3;
+    const FULL: u32 = 4;
 
-    /// Only ever goes up, and is settled once. So a light fence that is none is never met by one who believes that all
-    /// of them are full.
-    static MODE: AtomicU32 = AtomicU32::new(NEW);
+    /// See the picture above. A process that is copied while its mode is `ASKED` stays there, as the thread that would
+    /// change it is not copied.
+    static MODE: AtomicU32 = AtomicU32::new(UNASKED);
 
-    /// Nothing: what it stands for is the kernel's.
+    /// What it stands for is the kernel's.
     #[derive(Debug)]
-    pub(crate) struct Barrier;
+    pub(crate) struct Barrier {
+        /// The thread that announces the process, if this one asked for it and nobody has taken it to be joined.
+        announcer: Mutex<Option<JoinHandle<()>>>,
+    }
 
     impl Barrier {
-        /// Announces the process, if nobody has, without waiting for that.
         pub(crate) fn new() -> Self {
-            if MODE.compare_exchange(NEW, ASKED, Relaxed, Relaxed).is_ok() {
-                let helper = thread::Builder::new().name("millpond-barrier".to_owned());
-                if helper.spawn(|| settle(announce())).is_err() {
-                    settle(false);
-                }
-            }
-            Self
+            Self { announcer: Mutex::new(None) }
         }
 
-        /// Whether there may be light fences that only a heavy one meets.
+        /// Has the process announced, if nobody has, without waiting for that.
+        #[cold]
+        pub(crate) fn prepare(&self) {
+            if !step(UNASKED, ASKED) {
+                return;
+            }
+            match thread::Builder::new().name("millpond-fence".to_owned()).spawn(announce) {
+                Ok(announcer) => {
+                    *self.announcer.lock().unwrap_or_else(PoisonError::into_inner) = Some(announcer)
+                }
+                Err(_) => _ = step(ASKED, FULL),
+            }
+        }
+
+        /// The thread that announces the process, if it may still be there.
+        pub(crate) fn announcer(&self) -> Option<JoinHandle<()>> {
+            self.announcer.lock().unwrap_or_else(PoisonError::into_inner).take()
+        }
+
+        /// Whether there may be light fences that only a heavy one meets. To be asked after a full fence.
         pub(crate) fn may_be_light(&self) -> bool {
-            MODE.load(Relaxed) != FULL
+            matches!(MODE.load(Acquire), ANNOUNCED | LIGHT)
         }
 
         #[inline(always)]
         pub(crate) fn light(&self) {
-            if MODE.load(Relaxed) == LIGHT {
+            // Acquire: what all threads had done before fences were light is seen by what follows.
+            if MODE.load(Acquire) == LIGHT {
                 compiler_fence(SeqCst);
             } else {
                 full_fence();
             }
         }
 
+        /// For one who may meet light fences, and has made a full one before.
         pub(crate) fn heavy(&self) -> Reach {
-            match MODE.load(Relaxed) {
-                LIGHT if call(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) => Reach::All,
-                FULL => {
-                    full_fence();
-                    Reach::All
-                }
-                _ => Reach::NotYet,
+            // If the kernel has just refused the first one, no fence ever was light.
+            if fence_all() || MODE.load(Acquire) == FULL { Reach::All } else { Reach::NotYet }
+        }
+
+        /// Has the process announced and waits for that. Says whether fences are light from now on.
+        #[cfg(test)]
+        pub(crate) fn settle(&self) -> bool {
+            self.prepare();
+            while !matches!(MODE.load(Acquire), LIGHT | FULL) {
+                thread::yield_now();
             }
-        }
-
-        /// To be called when heavy fences do not reach all for long: the process may have been copied before its
-        /// announcement was over, or have lost it, or a filter of system calls has come over it.
-        #[cold]
-        pub(crate) fn announce_again(&self) {
-            settle(announce());
+            MODE.load(Acquire) == LIGHT
         }
     }
 
-    fn settle(is_announced: bool) {
-        // Whoever comes second has nothing to say.
-        let _ = MODE.compare_exchange(ASKED, if is_announced { LIGHT } else { FULL }, Relaxed, Relaxed);
+    fn announce() {
+        let is_announced = call(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && step(ASKED, ANNOUNCED);
+        if is_announced && fence_all() {
+            step(ANNOUNCED, LIGHT);
+        } else {
+            // There was no light fence yet.
+            step(if is_announced { ANNOUNCED } else { ASKED }, FULL);
+        }
     }
 
-    fn announce() -> bool {
-        call(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
+    fn step(from: u32, to: u32) -> bool {
+        MODE.compare_exchange(from, to, AcqRel, Acquire).is_ok()
+    }
+
+    fn fence_all() -> bool {
+        call(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
     }
 
     fn call(command: libc::c_int) -> bool {
@@ -109,6 +142,7 @@ mod make {
 mod make {
     use super::Reach;
     use crate::sync::full_fence;
+    use std::thread::JoinHandle;
 
     #[derive(Debug)]
     pub(crate) struct Barrier;
@@ -116,6 +150,17 @@ mod make {
     impl Barrier {
         pub(crate) fn new() -> Self {
             Self
+        }
+
+        pub(crate) fn prepare(&self) {}
+
+        pub(crate) fn announcer(&self) -> Option<JoinHandle<()>> {
+            None
+        }
+
+        #[cfg(test)]
+        pub(crate) fn settle(&self) -> bool {
+            false
         }
 
         pub(crate) fn may_be_light(&self) -> bool {
@@ -131,8 +176,6 @@ mod make {
             full_fence();
             Reach::All
         }
-
-        pub(crate) fn announce_again(&self) {}
     }
 }
 
@@ -152,6 +195,12 @@ mod make {
             Self(AtomicU32::new(0))
         }
 
+        pub(crate) fn prepare(&self) {}
+
+        pub(crate) fn announcer(&self) -> Option<std::thread::JoinHandle<()>> {
+            None
+        }
+
         pub(crate) fn may_be_light(&self) -> bool {
             true
         }
@@ -164,8 +213,6 @@ mod make {
             self.0.fetch_add(1, Ordering::AcqRel);
             Reach::All
         }
-
-        pub(crate) fn announce_again(&self) {}
     }
 }
 
@@ -176,7 +223,6 @@ mod tests {
     use super::{Barrier, Reach};
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
     use std::thread;
-    use std::time::Duration;
 
     const ROUNDS: u32 = if cfg!(miri) { 50 } else { 20_000 };
 
@@ -223,10 +269,7 @@ mod tests {
     #[test]
     fn of_a_light_fence_and_a_heavy_one_one_side_sees_the_other() {
         let barrier = Barrier::new();
-        // Until the process is announced, and its light fences are as light as they get.
-        while barrier.heavy() == Reach::NotYet {
-            thread::sleep(Duration::from_millis(1));
-        }
+        barrier.settle();
         let (light, heavy) = (Side::default(), Side::default());
         let reached_all = AtomicBool::new(true);
         let (by_light, by_heavy) = thread::scope(|scope| {

@@ -315,7 +315,8 @@ impl Crew {
         let mut roll = self.roll();
         roll.stopping = true;
         shared.attention.fetch_or(attention::STOPPING, Relaxed);
-        let threads: Vec<_> = roll.threads.iter_mut().filter_map(Option::take).collect();
+        let threads: Vec<_> =
+            roll.threads.iter_mut().filter_map(Option::take).chain(shared.sleep.helper()).collect();
         drop(roll);
         self.changed.notify_all();
         shared.sleep.wake_all();

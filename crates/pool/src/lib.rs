@@ -35,6 +35,7 @@ mod offer;
 #[cfg(all(test, any(loom, shuttle)))]
 mod offer_model;
 mod options;
+mod patience;
 mod pending;
 #[cfg(all(test, any(loom, shuttle)))]
 mod pending_model;

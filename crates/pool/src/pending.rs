@@ -1,17 +1,18 @@
 //! How many tasks of a scope are not over, and the bed in which a thread waits for that.
 //!
 //! ```text
-//!   while the body runs    pending = BODY_RUNS + spawned by tasks − over       far from zero; what the body
-//!                                                                              has spawned is counted apart
-//!   when it is over        pending = spawned by all − over                     zero: the scope may end
+//!   pending = tasks + own      tasks: spawned − over, by other threads, and what `own` was at the last settling
+//!                              own:   spawned − over, by the scope's thread since
 //! ```
+//!
+//! The thread that runs the body is mostly the only one that spawns; and if it is a worker, it runs many of the tasks
+//! itself while it waits. So it counts for itself, without a word that the workers change all the time, and settles
+//! before it sleeps: from then on `tasks` is the whole truth, and who brings it to zero was the last. Before, either
+//! may be below zero.
 //!
 //! The count lies in the frame that the tasks borrow from. The last step of a task there is to count itself as over;
 //! if it was the last one, the frame may be gone by the time it calls whoever waits. So threads wait in beds that
 //! belong to nobody. A bed is shared by all scopes whose address says so, and who is called looks again.
-//!
-//! The thread that runs the body is mostly the only one that spawns. It counts for itself, without a word that the
-//! workers change all the time.
 //!
 //! Not here: the tasks (`scope.rs`).
 
@@ -26,61 +27,72 @@ static PENDING_OVER: Edge = Edge::new("PENDING_OVER");
 /// Who lies down after it was called sees why.
 static PENDING_CALL: Edge = Edge::new("PENDING_CALL");
 
-/// More than there can be tasks of one scope.
-const BODY_RUNS: u64 = 1 << 63;
-
 /// The tasks of one scope that are not over.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    /// Changed by every task that ends, hence on a line of its own.
+    /// Changed by every task that another thread ends, hence on a line of its own.
     tasks: CachePadded<AtomicU64>,
-    /// The number of the thread that runs the body, until that is over: 0. Written by that thread only.
-    body_thread: AtomicU64,
-    /// How many tasks it has spawned. Written by that thread only.
-    body_spawned: AtomicU64,
+    /// The number of the scope's thread, which runs the body. Every task that ends looks at it.
+    thread: u64,
+    /// Written by that thread only, whenever it spawns, hence on a line of its own.
+    own: CachePadded<AtomicU64>,
 }
 
 impl Pending {
-    /// For a body that runs on the thread of this number, which is not 0.
+    /// For the scope of the thread of this number.
     pub(crate) fn new(thread: u64) -> Self {
-        Self {
-            tasks: CachePadded::new(AtomicU64::new(BODY_RUNS)),
-            body_thread: AtomicU64::new(thread),
-            body_spawned: AtomicU64::new(0),
-        }
+        Self { tasks: CachePadded::new(AtomicU64::new(0)), thread, own: CachePadded::new(AtomicU64::new(0)) }
+    }
+
+    /// Whether the scope is that of the thread of this number.
+    pub(crate) fn is_of(&self, thread: u64) -> bool {
+        self.thread == thread
     }
 
     /// One more is about to be spawned, by the thread of this number: that of the body, or of a task that is not over.
     #[inline]
     pub(crate) fn one_more(&self, thread: u64) {
-        if self.body_thread.load(Relaxed) == thread {
-            self.body_spawned.store(self.body_spawned.load(Relaxed) + 1, Relaxed);
+        if self.is_of(thread) {
+            self.count_own(1);
         } else {
             self.tasks.fetch_add(1, Relaxed);
         }
     }
 
-    /// The body is over, and the count as it should be. For the thread of the body.
-    pub(crate) fn body_is_over(&self) {
-        self.body_thread.store(0, Relaxed);
-        // Relaxed: it gives nothing to itself, and what tasks gave before it travels on with the swap.
-        self.tasks.fetch_sub(BODY_RUNS - self.body_spawned.load(Relaxed), Relaxed);
-    }
-
-    /// A task is over, and may not touch the frame any more. Says whether it was the last: then somebody is to be
-    /// called.
+    /// A task is over on the thread of this number, and may not touch the frame any more. Says whether it may have been
+    /// the last: then somebody is to be called.
     ///
     /// # Safety
     /// `this` is the count of a scope, which waits for the task. After the call it may be gone, hence the pointer.
     #[inline]
-    pub(crate) unsafe fn one_is_over(this: *const Self) -> bool {
+    pub(crate) unsafe fn one_is_over(this: *const Self, thread: u64) -> bool {
         // SAFETY: by the caller's word the count is there until this step is done.
+        if unsafe { (*this).thread } == thread {
+            // SAFETY: the scope cannot end before its own thread, which is here, goes on.
+            unsafe { &*this }.count_own(u64::MAX);
+            return false;
+        }
+        // SAFETY: the count stands for this task until the step below is done, and so the scope waits.
         let tasks: &AtomicU64 = unsafe { &(*this).tasks };
         // PENDING_OVER, the task's end (Release): what it did is whole. Each task adds to what the others gave.
         tasks.fetch_sub(1, PENDING_OVER.release()) == 1
     }
 
-    /// Whether all are over, and the body too.
+    /// Adds to what the scope's thread has counted, with wrapping.
+    #[inline]
+    fn count_own(&self, more: u64) {
+        self.own.store(self.own.load(Relaxed).wrapping_add(more), Relaxed);
+    }
+
+    /// Says whether all are over. For the scope's thread, which runs no task between this and its sleep.
+    pub(crate) fn settle(&self) -> bool {
+        let own = self.own.load(Relaxed);
+        self.own.store(0, Relaxed);
+        // PENDING_OVER, the waiter's end (Acquire).
+        self.tasks.fetch_add(own, PENDING_OVER.acquire()).wrapping_add(own) == 0
+    }
+
+    /// Whether all are over, if the scope's thread has settled and run nothing since.
     pub(crate) fn is_over(&self) -> bool {
         // PENDING_OVER, the waiter's end (Acquire).
         self.tasks.load(PENDING_OVER.acquire()) == 0
@@ -88,13 +100,9 @@ impl Pending {
 
     /// How many are not over. It may be stale.
     pub(crate) fn count(&self) -> u64 {
-        match self.tasks.load(Relaxed) {
-            runs if runs > BODY_RUNS / 2 => {
-                let spawned = self.body_spawned.load(Relaxed) as i64 + runs.wrapping_sub(BODY_RUNS) as i64;
-                spawned.max(0) as u64
-            }
-            pending => pending,
-        }
+        let pending = self.tasks.load(Relaxed).wrapping_add(self.own.load(Relaxed)) as i64;
+        // Both may have changed between the two looks.
+        pending.max(0) as u64
     }
 }
 

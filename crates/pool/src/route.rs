@@ -55,7 +55,7 @@ impl Shared {
                     && self.attention() & attention::STOPPING == 0 =>
             {
                 seed.push_to(&worker.own)?;
-                self.sleep.work_came_inside();
+                worker.tell_lightly();
             }
             _ => return Err(seed),
         }
@@ -82,7 +82,7 @@ impl Shared {
                 }
                 match worker.own.push(task) {
                     Ok(()) => {
-                        self.sleep.work_came_inside();
+                        worker.tell_lightly();
                         Ok(())
                     }
                     Err(task) => self.admit_inside(worker, Priority::Normal, task, wait),

@@ -16,14 +16,19 @@ use crate::current;
 use crate::handle::PoolHandle;
 use crate::lanes::Wait;
 use crate::options::Priority;
+use crate::patience::comes_soon;
 use crate::pending::{Bed, Pending};
 use crate::route::Route;
 use crate::task::{Ran, Run, Seed, Task, drop_panic};
 use crate::token;
+use crate::worker::Worker;
+use millpond_queue::Mark;
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
+use std::iter;
 use std::marker::PhantomData;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -31,6 +36,9 @@ use std::time::Duration;
 
 /// So many tasks deep a thread runs what no queue takes; beyond, the thread that waits for the scope does.
 const DEPTH_MAX: u32 = 16;
+
+/// So many tasks the thread of a scope runs when its worker's queue is full, before it spawns on.
+const RUN_FOR_ROOM: usize = 64;
 
 thread_local! {
     /// How many tasks of scopes this thread runs, one inside the other.
@@ -40,6 +48,8 @@ thread_local! {
 /// A scope in which tasks may borrow; see [`PoolHandle::scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     pool: &'env PoolHandle,
+    /// If the thread of the scope is a worker, where its queue ended when the scope began. That thread only.
+    begun_at: Option<Mark>,
     state: State,
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
@@ -100,11 +110,12 @@ impl PoolHandle {
     /// pool.scope(|scope| scope.spawn(|| drop(local.clone()))); // an `Rc` stays on its thread
     /// ```
     pub fn scope<'env, R>(&'env self, body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R) -> R {
+        let worker = current::worker_of(&self.shared);
+        let begun_at = worker.map(|worker| worker.own.mark());
         let state = State { pending: Pending::new(this_thread()), rest: Mutex::default() };
-        let scope = Scope { pool: self, state, scope: PhantomData, env: PhantomData };
+        let scope = Scope { pool: self, begun_at, state, scope: PhantomData, env: PhantomData };
         let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
         // Whatever `body` did, its frame and those around it stay until every task is over.
-        scope.state.pending.body_is_over();
         scope.wait();
         let panic = scope.state.rest().panic.take();
         match (result, panic) {
@@ -141,7 +152,8 @@ impl PoolHandle {
 }
 
 impl<'scope> Scope<'scope, '_> {
-    /// Runs `task` some time before the scope ends.
+    /// Runs `task` some time before the scope ends. It may be now, if no queue has room for it; a worker whose queue is
+    /// full may also run others of the scope before this returns.
     pub fn spawn<F: FnOnce() + Send + 'scope>(&'scope self, task: F) {
         self.spawn_with(Priority::default(), task);
     }
@@ -156,10 +168,13 @@ impl<'scope> Scope<'scope, '_> {
         let seed = unsafe { Seed::borrowing(scoped) };
         let route = Route { priority, ..Route::default() };
         let Err(seed) = self.pool.shared.admit_at_once(route, seed) else { return };
+        if priority == Priority::Normal && self.state.pending.is_of(this_thread()) {
+            self.make_room();
+        }
         if let Err(refusal) = self.pool.shared.admit(route, seed.into_task(), Wait::Never) {
             let task = refusal.into_inner();
             if DEPTH.get() < DEPTH_MAX {
-                self.run_here(task);
+                self.run_here([task]);
             } else {
                 // SAFETY: this scope waits for the task, which was just counted.
                 unsafe { hand_back(NonNull::from(&self.state), task) };
@@ -170,30 +185,67 @@ impl<'scope> Scope<'scope, '_> {
     /// Waits until every task is over, and runs those that no worker will.
     fn wait(&self) {
         let worker = current::worker_of(&self.pool.shared);
-        while !self.state.pending.is_over() {
+        if let Some(worker) = worker {
+            worker.tell_for_certain();
+        }
+        let mut has_looked = false;
+        loop {
+            // What this worker's queue got since the scope began is mostly the scope's, so nobody is asked in between
+            // whether the others are over.
+            self.run_newest(usize::MAX);
             // Taken out first: the lock must not be held while the task runs.
             let handed_back = self.state.rest().handed_back.pop();
             if let Some(task) = handed_back {
-                self.run_here(task);
-            } else if let Some(task) = worker.and_then(|worker| worker.own.pop()) {
-                self.run_here(task);
+                self.run_here([task]);
+            } else if self.state.pending.settle() || self.is_over_soon(&mut has_looked) {
+                return;
+            } else if let Some(task) =
+                worker.filter(|worker| worker.may_go_deeper()).and_then(|worker| worker.own.pop())
+            {
+                // Somebody else's: what this scope waits for may be behind it.
+                self.run_here([task]);
             } else {
                 current::wait_once(true, |at_most| self.state.wait(at_most));
             }
         }
     }
 
-    /// Runs a task on this thread, and counts it as any other.
-    fn run_here(&self, task: Task) {
+    /// Runs some of the scope's tasks if this is the thread of the scope, and a worker whose queue is full. Behind so
+    /// many tasks nothing is gained by a place in the shared lane, which costs several times what this does.
+    fn make_room(&self) {
+        let is_full = |worker: &Worker| worker.own.len() >= worker.own.limit();
+        if DEPTH.get() < DEPTH_MAX && current::worker_of(&self.pool.shared).is_some_and(is_full) {
+            self.run_newest(RUN_FOR_ROOM);
+        }
+    }
+
+    /// Runs so many of what this worker's queue got since the scope began, if this is the thread of the scope, and a
+    /// worker's.
+    fn run_newest(&self, count: usize) {
+        if let Some((worker, begun_at)) = current::worker_of(&self.pool.shared).zip(self.begun_at) {
+            self.run_here(iter::from_fn(|| worker.own.pop_since(begun_at)).take(count));
+        }
+    }
+
+    /// Whether it is over before it is worth while to do something else, if that has not been waited for. To be asked
+    /// when settled.
+    fn is_over_soon(&self, has_looked: &mut bool) -> bool {
+        !mem::replace(has_looked, true)
+            && comes_soon(self.pool.shared.config.spin, || self.state.pending.is_over())
+    }
+
+    /// Runs tasks on this thread, and counts them as any other.
+    fn run_here(&self, tasks: impl IntoIterator<Item = Task>) {
         let shared = &self.pool.shared;
         DEPTH.set(DEPTH.get() + 1);
         match current::worker_of(shared) {
-            Some(worker) => worker.run_inside(task),
+            Some(worker) => worker.run_all_inside(tasks),
             None => {
                 let _alone = token::leave();
-                if let Some(ending) = task.run().ending() {
-                    shared.count(ending);
-                }
+                tasks
+                    .into_iter()
+                    .filter_map(|task| task.run().ending())
+                    .for_each(|ending| shared.count(ending));
             }
         }
         DEPTH.set(DEPTH.get() - 1);
@@ -267,7 +319,7 @@ impl<F: FnOnce() + Send> Scoped<F> {
         // SAFETY: the scope waits for this task, which is here counted as over, once.
         let pending = unsafe { &raw const (*state).pending };
         // SAFETY: as above; nothing of the scope is used after this.
-        if unsafe { Pending::one_is_over(pending) } {
+        if unsafe { Pending::one_is_over(pending, this_thread()) } {
             bed_of(state).call();
         }
     }

@@ -190,6 +190,20 @@ fn two_tasks_that_a_task_submits_and_that_need_each_other_are_run_side_by_side()
 }
 
 #[test]
+fn a_task_that_a_task_submits_is_run_beside_one_that_comes_from_outside_and_wakes_a_dozer() {
+    // Who is called by the one from outside may miss the other when its search ends.
+    explore(1, || {
+        let pool = Pool::light(2, 2, true);
+        let workers = workers(&pool, 2);
+        let outside = Arc::clone(&pool);
+        let submitter = thread::spawn(move || outside.submit());
+        pool.submit_inside();
+        submitter.join().unwrap();
+        end(&pool, workers);
+    });
+}
+
+#[test]
 fn a_task_for_one_worker_reaches_it_while_it_falls_asleep() {
     explore(3, || {
         let pool = Pool::new(1, 1, false);

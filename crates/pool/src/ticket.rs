@@ -9,7 +9,7 @@
 
 use crate::cell::Claim;
 use crate::error::{CancelAnswer, TaskError};
-use crate::sleep;
+use crate::patience::comes_soon;
 use crate::state::Snapshot;
 use crate::sync::Mutex;
 use crate::task::drop_panic;
@@ -20,13 +20,6 @@ use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
-
-/// So often a waiting thread looks before it offers its processor to others, with a pause of the processor between.
-const LOOKS_PER_YIELD: u32 = 64;
-/// The first time so often.
-const LOOKS_AT_FIRST: u32 = 16;
-/// The first time after this thread has woken a worker: that one often waits for this very processor.
-const LOOKS_AFTER_CALL: u32 = 1;
 
 /// The claim on the result of one task.
 ///
@@ -68,7 +61,7 @@ impl<T> Ticket<T> {
             && !claim.is_done()
         {
             claim.help();
-            if !is_done_soon(claim, Duration::MAX) {
+            if !comes_soon(claim.spin(), || claim.is_done()) {
                 claim.sleep(None);
             }
         }
@@ -81,7 +74,8 @@ impl<T> Ticket<T> {
         let until = Instant::now().checked_add(timeout);
         if let Some(claim) = &mut self.claim {
             // Other than `wait`, this does not run the task here: that might take longer than the caller would wait.
-            if !is_done_soon(claim, timeout) && !claim.sleep(until) {
+            let spin = claim.spin().min(timeout);
+            if !comes_soon(spin, || claim.is_done()) && !claim.sleep(until) {
                 return None;
             }
         }
@@ -125,35 +119,6 @@ impl<T> Ticket<T> {
     /// The result of a task that is done.
     fn take(&mut self) -> Result<T, TaskError> {
         self.claim.take().map_or(Err(TaskError::Taken), Claim::take)
-    }
-}
-
-/// Looks for as long as the pool's `spin` and the caller allow, offering the processor to others now and then: whoever
-/// is to run the task may be waiting for it.
-fn is_done_soon<T>(claim: &Claim<T>, at_most: Duration) -> bool {
-    // To a checker a look more is nothing new.
-    if cfg!(any(loom, shuttle)) {
-        return claim.is_done();
-    }
-    let (spin, started) = (claim.spin().min(at_most), Instant::now());
-    // One who does not spin looks as often before it sleeps as others between two offers.
-    let mut looks = match sleep::has_called() {
-        _ if spin.is_zero() => LOOKS_PER_YIELD,
-        true => LOOKS_AFTER_CALL,
-        false => LOOKS_AT_FIRST,
-    };
-    loop {
-        for _ in 0..looks {
-            if claim.is_done() {
-                return true;
-            }
-            crate::sync::spin_loop();
-        }
-        if started.elapsed() >= spin {
-            return claim.is_done();
-        }
-        crate::sync::yield_now();
-        looks = LOOKS_PER_YIELD;
     }
 }
 

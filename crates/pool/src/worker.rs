@@ -50,6 +50,10 @@ pub(crate) struct Worker {
     next: Cell<Option<Job>>,
     /// Whether a task gave way, went back to `own`, and nobody has been told.
     gave_way: Cell<bool>,
+    /// Whether others were told of what is new in `own` by a light fence only, which one who falls asleep may miss.
+    told_lightly: Cell<bool>,
+    /// How often `own` was found with tasks in it by one look of many, up to a limit.
+    own_flow: Cell<u32>,
     /// How often in a row `next` has come first.
     next_in_a_row: Cell<u32>,
     turn: Turn,
@@ -108,6 +112,8 @@ impl Worker {
             forks: Forks::default(),
             next: Cell::new(None),
             gave_way: Cell::new(false),
+            told_lightly: Cell::new(false),
+            own_flow: Cell::new(0),
             next_in_a_row: Cell::new(0),
             turn: Turn::default(),
             tick: Cell::new(0),
@@ -218,11 +224,26 @@ impl Worker {
     /// As `push_own`, with a task that is made there: nobody can have missed it where it was before.
     pub(super) fn push_job(&self, job: Job) {
         match Seed::new(job).push_to(&self.own) {
-            Ok(()) => self.shared.sleep.work_came_inside(),
+            Ok(()) => self.tell_lightly(),
             Err(seed) => {
                 self.shared.overflow.push(seed.into_task());
                 self.shared.sleep.work_came();
             }
+        }
+    }
+
+    /// Tells of a task that was just put at the end of this worker's own queue. One who falls asleep in this very
+    /// moment may miss it, so it is told of once more when the next task is taken from there (`find.rs`).
+    #[inline(always)]
+    pub(crate) fn tell_lightly(&self) {
+        self.shared.sleep.work_came_inside();
+        self.told_lightly.set(true);
+    }
+
+    /// Tells of what is in this worker's own queue, for certain: it will not come there itself for a while.
+    pub(crate) fn tell_for_certain(&self) {
+        if self.gave_way.replace(false) | self.told_lightly.replace(false) {
+            self.shared.sleep.work_came();
         }
     }
 
@@ -250,12 +271,12 @@ impl Worker {
         }
     }
 
-    /// Puts what comes next where others see it.
+    /// Puts what comes next where others see it, and tells them.
     fn share_next(&self) {
-        self.tell_of_own();
         if let Some(job) = self.next.take() {
             self.push_job(job);
         }
+        self.tell_for_certain();
     }
 
     fn call(&self, hook: Option<&Hook>) {

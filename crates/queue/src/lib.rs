@@ -77,7 +77,7 @@ pub use gate_refusal::{NoValue, Refusal};
 pub use global::{GlobalQueue, LANES_MAX, Lane, LaneError, LanePattern, LaneTurn, WEIGHT_MAX};
 pub use ring::Ring;
 pub use slots::{CAPACITY_MAX, CapacityError};
-pub use steal::{STEAL_CAPACITY_MAX, StealQueue};
+pub use steal::{Mark, STEAL_CAPACITY_MAX, StealQueue};
 pub use steal_thief::{Steal, Stealer};
 
 /// The snippets of the README, run as tests.

@@ -116,6 +116,10 @@ pub struct StealQueue<T> {
     capacity_max: u32,
 }
 
+/// A position of a [`StealQueue`], to tell what came later.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark(u32);
+
 // SAFETY: the handle is used by one thread at a time (`Cell` keeps it from being `Sync`); the buffer it
 // points to is kept alive by `shared`. Items may cross threads since `T: Send`.
 unsafe impl<T: Send> Send for StealQueue<T> {}
@@ -196,6 +200,29 @@ impl<T> StealQueue<T> {
         self.take(bottom, |claim| claim.wrapping_add(ONE_POP))?;
         self.pops.set(self.pops.get().wrapping_add(1));
         Some(self.read(bottom.wrapping_sub(1) & TOP_MASK as u32))
+    }
+
+    /// Where the next item goes, for [`pop_since`](Self::pop_since).
+    pub fn mark(&self) -> Mark {
+        Mark(self.bottom())
+    }
+
+    /// As [`pop`](Self::pop), but leaves alone what waited when the mark was made, or lies where such an item was. A
+    /// mark is good for 2^31 pushes.
+    ///
+    /// ```
+    /// let own = millpond_queue::StealQueue::new();
+    /// own.push("before").expect("far below the limit");
+    /// let mark = own.mark();
+    /// own.push("since").expect("far below the limit");
+    /// assert_eq!([own.pop_since(mark), own.pop_since(mark)], [Some("since"), None]);
+    /// assert_eq!(own.pop(), Some("before"));
+    /// ```
+    #[inline]
+    pub fn pop_since(&self, mark: Mark) -> Option<T> {
+        let since = distance(mark.0, self.bottom());
+        // Pops may have taken bottom back behind the mark, which is nearly once around the circle.
+        if since == 0 || since > STEAL_CAPACITY_MAX as u32 { None } else { self.pop() }
     }
 
     /// Takes the oldest item, as a thief would: the queue used first in, first out.
@@ -583,6 +610,26 @@ mod tests {
             assert!(queue.capacity() <= CAPACITY_KEPT as usize, "an empty queue keeps little");
             queue.shrink_to_fit();
             assert_eq!(queue.capacity(), CAPACITY_MIN as usize, "an empty queue has given its memory back");
+        }
+    }
+
+    #[test]
+    fn what_waited_before_the_mark_is_left_alone_wherever_the_positions_begin_anew() {
+        for position in [0, 3, TOP_MASK as u32 - 2, TOP_MASK as u32] {
+            let queue = aged(position, 7);
+            let thief = queue.stealer();
+            let push = |items: &[u64]| items.iter().for_each(|&item| assert_eq!(queue.push(item), Ok(())));
+            push(&[1, 2, 3]);
+            let mark = queue.mark();
+            assert_eq!(queue.pop_since(mark), None);
+            push(&[4, 5, 6]);
+            assert_eq!(queue.pop_since(mark), Some(6));
+            assert_eq!((thief.steal(), queue.pop_oldest()), (Steal::Success(1), Some(2)));
+            assert_eq!([queue.pop_since(mark), queue.pop_since(mark)], [Some(5), Some(4)]);
+            assert_eq!([queue.pop_since(mark), queue.pop()], [None, Some(3)]);
+            assert_eq!(queue.pop_since(mark), None, "bottom is behind the mark");
+            push(&[7, 8]);
+            assert_eq!([queue.pop_since(mark), queue.pop_since(mark)], [Some(8), None], "7 lies where 3 lay");
         }
     }
 

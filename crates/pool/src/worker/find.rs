@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 
 /// One look in so many begins elsewhere than at this worker's own queue.
 const OTHERS_FIRST_EVERY: u32 = 64;
+/// After so many of those looks at a queue of its own that is not empty, a worker has many tasks from tasks.
+const OWN_FLOW: u32 = 64;
 /// What a worker takes along from the shared lanes is done within about this time.
 const HAUL_TIME: Duration = Duration::from_micros(16);
 /// So often in a row a woken task may come before the others.
@@ -72,7 +74,7 @@ impl Worker {
         if tick.is_multiple_of(OTHERS_FIRST_EVERY)
             && let Some(task) = self.find_among_others(tick)
         {
-            self.tell_of_own();
+            self.tell_for_certain();
             return Some(found.task(task));
         }
         if let Some(job) = self.find_next() {
@@ -95,8 +97,8 @@ impl Worker {
         let mut place = MaybeUninit::uninit();
         let Some(task) = InHand::from_own(&self.own, &mut place) else { return Err(found) };
         self.hauled.set(self.hauled.get().saturating_sub(1));
-        if self.gave_way.replace(false) && !self.own.is_empty() {
-            // As `tell_of_own`. Taking this one was a swap, and came after the other was put there.
+        if (self.gave_way.replace(false) | self.told_lightly.replace(false)) && !self.own.is_empty() {
+            // As `tell_for_certain`. Taking this one was a swap, and came after the others were put there.
             fence_after_swap();
             self.shared.sleep.work_is_seen();
         }
@@ -207,6 +209,17 @@ impl Worker {
         self.haul.set(if is_telling { haul.min(config.batch_max - 1) } else { 0 });
     }
 
+    /// Counts the looks that find tasks in this worker's own queue, until there have been many.
+    fn note_own_flow(&self) {
+        let flow = self.own_flow.get();
+        if flow < OWN_FLOW && !self.own.is_known_empty() {
+            self.own_flow.set(flow + 1);
+            if flow + 1 == OWN_FLOW {
+                self.shared.sleep.much_comes_inside();
+            }
+        }
+    }
+
     /// Whether the shared lanes come before what was given to this worker: every second time, so that what found no
     /// room at a worker is not overtaken for ever; or as often as the urgent lane weighs, if something is urgent.
     fn lanes_come_first(&self, tick: u32) -> bool {
@@ -231,6 +244,7 @@ impl Worker {
     #[cold]
     fn find_among_others(&self, tick: u32) -> Option<Task> {
         self.weigh_haul();
+        self.note_own_flow();
         match (tick / OTHERS_FIRST_EVERY) % 4 {
             0 => self.seat.take_mail(),
             1 => self.rob_one(),

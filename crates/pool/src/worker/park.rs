@@ -129,10 +129,10 @@ enum Looked {
 impl Worker {
     /// Runs `wait` while another worker stands in for this one, if there may be one more.
     pub(crate) fn stand_still<R>(&self, wait: impl FnOnce() -> R) -> R {
+        self.share_next();
         if self.standing.get() != Standing::No {
             return wait();
         }
-        self.share_next();
         let standing = self.shared.crew.stand_still(&self.shared, true);
         let relieved = standing.as_ref().is_some_and(|standing| standing.relieved);
         let _before = self.note_standing(if relieved { Standing::Relieved } else { Standing::Unrelieved });
@@ -143,10 +143,10 @@ impl Worker {
     /// task itself instead of waiting, since what it waits for may hang on it; unless the caller would not wait for
     /// that.
     pub(crate) fn wait_once(&self, may_run: bool, wait: impl FnOnce(Option<Duration>)) {
+        self.share_next();
         if self.standing.get() == Standing::Relieved {
             return wait(None);
         }
-        self.share_next();
         if self.standing.get() == Standing::No
             && let Some(_standing) = self.shared.crew.stand_still(&self.shared, false)
         {

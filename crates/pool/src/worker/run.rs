@@ -62,13 +62,20 @@ impl Worker {
     /// Runs a task inside another, which waits for something meanwhile. It is none of that one's business whether
     /// this one is cancelled, nor the other way round.
     pub(crate) fn run_inside(&self, task: Task) {
+        self.run_all_inside([task]);
+    }
+
+    /// As `run_inside`, one after the other.
+    pub(crate) fn run_all_inside(&self, tasks: impl IntoIterator<Item = Task>) {
         let _alone = token::leave();
         self.depth.set(self.depth.get() + 1);
         self.forks.apart(|| {
-            if self.shared.choosing.is_timed() {
-                self.run_and_tell(task);
-            } else {
-                self.count(task.run());
+            for task in tasks {
+                if self.shared.choosing.is_timed() {
+                    self.run_and_tell(task);
+                } else {
+                    self.count(task.run());
+                }
             }
         });
         self.depth.set(self.depth.get() - 1);
@@ -80,7 +87,7 @@ impl Worker {
     }
 
     /// Whether there may be one more task on this stack, of those that a waiting worker runs meanwhile.
-    pub(super) fn may_go_deeper(&self) -> bool {
+    pub(crate) fn may_go_deeper(&self) -> bool {
         self.depth.get() < MEANWHILE_DEPTH_MAX
     }
 

@@ -97,9 +97,28 @@ fn a_scope_on_a_worker_runs_its_own_tasks() {
 }
 
 #[test]
-fn a_scope_on_a_lone_worker_runs_also_what_went_to_the_shared_queue() {
-    promptly("the scope's tasks behind the worker's own queue are run", || {
-        // The worker's own queue holds 64; the others wait in the lane, and nobody else can come for them.
+fn a_scope_on_a_worker_that_is_over_does_not_wait_for_what_was_there_before_it() {
+    promptly("the scope returns with one worker", || {
+        let pool = lone_worker(16);
+        let handle = pool.handle();
+        let ran_first = pool.submit(move || {
+            let others = Arc::new(AtomicUsize::new(0));
+            for _ in 0..3 {
+                let others = Arc::clone(&others);
+                handle.spawn(move || add(&others, 1)).unwrap();
+            }
+            let own = AtomicUsize::new(0);
+            handle.scope(|scope| (0..3).for_each(|_| scope.spawn(|| add(&own, 1))));
+            (own.into_inner(), others.load(Relaxed))
+        });
+        assert_eq!(ran_first.unwrap().wait().unwrap(), (3, 0));
+    });
+}
+
+#[test]
+fn a_scope_on_a_lone_worker_runs_also_what_finds_no_room_in_its_queue() {
+    promptly("the scope's tasks beyond the worker's own queue are run", || {
+        // It holds 64, and nobody else can come for them.
         let pool = lone_worker(1024);
         let handle = pool.handle();
         let count = pool.submit(move || {
