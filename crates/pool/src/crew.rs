@@ -55,6 +55,10 @@ pub(crate) struct Roll {
     pausing: usize,
     /// Tasks that wait for their own pool to run dry or to end.
     pub(crate) enders: usize,
+    /// How many of those are futures.
+    pub(crate) futures_as_enders: usize,
+    /// Workers that run their start hook.
+    starting: usize,
     /// Threads that have not ended.
     pub(crate) alive: usize,
     /// Seats whose thread waits to be recruited again, or is about to.
@@ -63,6 +67,13 @@ pub(crate) struct Roll {
     threads: Vec<Option<JoinHandle<()>>>,
     pub(crate) paused: bool,
     pub(crate) stopping: bool,
+}
+
+/// A task that waits for its own pool to run dry or to end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ender {
+    /// Whether it is a future, or a part of one, which lives for as long as it waits.
+    pub(crate) is_future: bool,
 }
 
 impl Roll {
@@ -82,6 +93,8 @@ impl Crew {
             leaving: 0,
             pausing: 0,
             enders: 0,
+            futures_as_enders: 0,
+            starting: 0,
             alive: 0,
             spare: Vec::new(),
             threads: Vec::new(),
@@ -234,18 +247,34 @@ impl Crew {
         (standing.relieved || unrelieved).then_some(standing)
     }
 
-    /// Counts a task that waits for its own pool to run dry or to end, for as long as it does.
-    pub(crate) fn as_ender<R>(&self, wait: impl FnOnce() -> R) -> R {
-        self.roll().enders += 1;
+    /// Counts a task that waits for its own pool to run dry or to end, for as long as it does nothing else.
+    pub(crate) fn as_ender<R>(&self, ender: Ender, wait: impl FnOnce() -> R) -> R {
+        let mut roll = self.roll();
+        roll.enders += 1;
+        roll.futures_as_enders += usize::from(ender.is_future);
+        drop(roll);
+        // Another may have waited for this one to wait.
+        self.changed.notify_all();
         let waited = wait();
-        self.roll().enders -= 1;
+        let mut roll = self.roll();
+        roll.enders -= 1;
+        roll.futures_as_enders -= usize::from(ender.is_future);
         waited
+    }
+
+    /// Runs a worker's start hook. A pause does not wait for that: no task can begin there.
+    pub(crate) fn as_starting(&self, hook: impl FnOnce()) {
+        self.roll().starting += 1;
+        hook();
+        self.roll().starting -= 1;
     }
 
     /// Sees to it that no worker begins a task, or lets them go on. When it returns, whoever was about to begin one
     /// has begun it, but for one whose last word about its task before is still on its way (no fence is paid for that).
     pub(crate) fn set_paused(&self, shared: &Shared, paused: bool) {
         let mut roll = self.roll();
+        // A drain ends pauses, and whoever is about to end the pool is not held up by one.
+        let paused = paused && shared.attention() & (attention::DRAINING | attention::STOPPING) == 0;
         roll.paused = paused;
         if paused {
             shared.attention.fetch_or(attention::PAUSED, Relaxed);
@@ -262,7 +291,7 @@ impl Crew {
 
     fn has_noticed_the_pause(&self, shared: &Shared) -> bool {
         let roll = self.roll();
-        let settled = roll.pausing + shared.busy() + shared.sleep.asleep();
+        let settled = roll.starting + roll.pausing + shared.busy() + shared.sleep.asleep();
         !roll.paused || roll.stopping || settled >= roll.running + roll.standing_still
     }
 

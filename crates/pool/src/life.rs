@@ -8,7 +8,7 @@
 //! Not here: the threads (`crew.rs`).
 
 use crate::counters::Ending;
-use crate::crew::Roll;
+use crate::crew::{Ender, Roll};
 use crate::current;
 use crate::seat::Seat;
 use crate::shared::{Shared, attention};
@@ -16,10 +16,11 @@ use crate::state::Verdict;
 use crate::strategy::Strategy;
 use crate::sync::full_fence;
 use crate::task::Task;
+use crate::token;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// What happened to the tasks of a pool during a purge, a drain or a stop.
+/// What happened to the tasks of a pool during a call that changes or ends it, and what is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
@@ -37,7 +38,7 @@ pub struct Report {
     pub dropped: u64,
     /// How many still wait in a queue.
     pub waiting: usize,
-    /// How many workers still run a task.
+    /// How many workers still run a task; a task that asks for the report runs itself.
     pub running: usize,
     /// How many futures still live.
     pub futures: usize,
@@ -51,7 +52,7 @@ impl Report {
 }
 
 /// How many tasks had ended, each way, when it began.
-struct Before([u64; 6]);
+pub(crate) struct Before([u64; 6]);
 
 const ENDINGS: [Ending; 6] = [
     Ending::Completed,
@@ -67,7 +68,7 @@ impl Before {
         Self(ENDINGS.map(|ending| shared.endings(ending)))
     }
 
-    fn report(&self, shared: &Shared) -> Report {
+    pub(crate) fn report(&self, shared: &Shared) -> Report {
         let since = Self::now(shared).0;
         let [completed, panicked, cancelled, timed_out, expired, dropped] =
             std::array::from_fn(|ending| since[ending] - self.0[ending]);
@@ -86,6 +87,10 @@ impl Before {
 }
 
 impl Shared {
+    pub(crate) fn begin_report(&self) -> Before {
+        Before::now(self)
+    }
+
     pub(crate) fn purge_and_report(&self) -> Report {
         let before = Before::now(self);
         self.purge();
@@ -147,11 +152,22 @@ impl Shared {
         report
     }
 
-    /// Waits on whatever thread this is: another worker stands in for one of any pool, and one of this pool is not
-    /// waited for.
+    /// Waits on whatever thread this is: another worker stands in for one of any pool, and a task of this pool is not
+    /// waited for. A worker that nobody can stand in for does meanwhile what there is to do.
     fn wait_as_ender(&self, deadline: Option<Instant>, met: impl Fn(&Roll) -> bool) -> bool {
-        let wait = || current::stand_still(|| self.crew.wait_until(deadline, met));
-        if current::worker_of(self).is_some() { self.crew.as_ender(wait) } else { wait() }
+        let ender = current::worker_of(self).map(|_| Ender { is_future: token::runs_for_future() });
+        let mut outcome = None;
+        while outcome.is_none() {
+            current::wait_once(true, |at_most| {
+                let pause = at_most.and_then(|at_most| Instant::now().checked_add(at_most));
+                let until = deadline.into_iter().chain(pause).min();
+                let wait = || self.crew.wait_until(until, &met);
+                let is_met = ender.map_or_else(wait, |ender| self.crew.as_ender(ender, wait));
+                let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
+                outcome = (is_met || is_late).then_some(is_met);
+            });
+        }
+        outcome.unwrap_or(false)
     }
 
     /// Whether nothing is left and nothing can come any more. Tasks that wait for just that do not count.
@@ -159,7 +175,7 @@ impl Shared {
         self.sleep.while_asleep(|asleep| {
             asleep + roll.enders == roll.running + roll.standing_still
                 && roll.leaving == 0
-                && self.futures.live() == 0
+                && self.futures.live() == roll.futures_as_enders
                 && !self.anything_waits()
         })
     }

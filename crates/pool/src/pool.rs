@@ -42,8 +42,10 @@ impl Pool {
     }
 
     /// Changes how many workers there are. Those that are too many leave after their present task; what waits at them
-    /// is taken over by the others. A pool that scales by itself goes on from there.
-    pub fn resize(&self, workers: usize) -> Result<(), StartError> {
+    /// is taken over by the others. A pool that scales by itself goes on from there. If the system has no more threads,
+    /// there are as many workers as could be started.
+    pub fn resize(&self, workers: usize) -> Result<Report, StartError> {
+        let before = self.shared.begin_report();
         let most = self.shared.config.workers_max;
         if !(1..=most).contains(&workers) {
             return Err(StartError::OutOfBounds { field: "workers", least: 1, most, asked: workers });
@@ -55,7 +57,7 @@ impl Pool {
         } else if to < from {
             self.shared.events.tell(|| EventKind::ScaledDown { from, to, reason: None });
         }
-        Ok(())
+        Ok(before.report(&self.shared))
     }
 
     /// Chooses workers in another way from now on. Each task is given to its worker by the old strategy or by the new
@@ -75,13 +77,22 @@ impl Pool {
     /// Begins no further task until [`resume`](Self::resume): when this returns, every worker runs what it had
     /// begun, or nothing; only one that was at the very end of a task may have begun one more. What runs goes on, and
     /// tasks are still taken in.
-    pub fn pause(&self) {
-        self.shared.crew.set_paused(&self.shared, true);
+    ///
+    /// A task that runs goes on with what is part of it: the tasks of its scopes, the halves of its joins, and what it
+    /// submits to a full pool. Without effect once the pool is drained or stopped.
+    pub fn pause(&self) -> Report {
+        self.set_paused(true)
     }
 
     /// Ends a [`pause`](Self::pause).
-    pub fn resume(&self) {
-        self.shared.crew.set_paused(&self.shared, false);
+    pub fn resume(&self) -> Report {
+        self.set_paused(false)
+    }
+
+    fn set_paused(&self, paused: bool) -> Report {
+        let before = self.shared.begin_report();
+        self.shared.crew.set_paused(&self.shared, paused);
+        before.report(&self.shared)
     }
 
     /// Cancels every task that waits in a queue. What runs goes on, and so do futures that wait for something.

@@ -51,6 +51,18 @@ fn pool_stops() -> bool {
     false
 }
 
+/// Whether this thread is a worker whose pool is paused, so that it may begin no task.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) fn pool_pauses() -> bool {
+    crate::current::worker()
+        .is_some_and(|worker| worker.shared.attention() & crate::shared::attention::PAUSED != 0)
+}
+
+#[cfg(any(loom, shuttle))]
+pub(crate) fn pool_pauses() -> bool {
+    false
+}
+
 /// Tells whether one task has been cancelled, also on threads that do not run it.
 #[derive(Clone)]
 pub struct CancelToken(TaskRef);
@@ -154,9 +166,14 @@ impl Drop for Left {
     }
 }
 
+/// Whether what this thread runs is a future, or a part of one.
+pub(crate) fn runs_for_future() -> bool {
+    with_current(|task| task.is_some_and(TaskRef::is_future))
+}
+
 /// Whether what this thread runs is a future, and not a part of one that may go on for long.
 pub(crate) fn runs_future() -> bool {
-    !IS_PART.with(Cell::get) && with_current(|task| task.is_some_and(TaskRef::is_future))
+    !IS_PART.with(Cell::get) && runs_for_future()
 }
 
 /// Which task this thread runs, as a name.

@@ -136,7 +136,11 @@ impl Worker {
     pub(crate) fn work(self) -> (StealQueue<Task>, Leave) {
         let leave = {
             let _entered = current::enter(&self);
-            self.call(self.shared.config.on_start.as_ref());
+            // Whoever stood in for it would run the same hook first. If it waits for a task of this very pool, this
+            // worker runs it.
+            self.standing.set(Standing::Unrelieved);
+            self.shared.crew.as_starting(|| self.call(self.shared.config.on_start.as_ref()));
+            self.standing.set(Standing::No);
             self.begin_to_take_tasks();
             let leave = loop {
                 if let ControlFlow::Break(leave) = self.look_up() {

@@ -198,7 +198,7 @@ fn meddle(pool: &Pool, dice: &mut Dice, workers_max: usize) {
     while start.elapsed() < ROUND {
         match dice.below(9) {
             8 => drop(pool.set_strategy(&any_strategy(dice))),
-            0..=2 => pool.resize(1 + dice.below(workers_max as u64) as usize).unwrap(),
+            0..=2 => _ = pool.resize(1 + dice.below(workers_max as u64) as usize).unwrap(),
             3 => {
                 pool.pause();
                 (0..dice.below(20)).for_each(|_| thread::yield_now());

@@ -9,6 +9,7 @@ use crate::error::TaskError;
 use crate::futex::{self, Scope};
 use crate::state::Verdict;
 use crate::task::drop_quietly;
+use crate::token;
 use crate::work::Outcome;
 use std::marker::PhantomData;
 use std::mem::{self, ManuallyDrop};
@@ -117,10 +118,11 @@ impl<T> Claim<T> {
         true
     }
 
-    /// Runs the task here if it is a closure that waits in a queue of the pool whose worker this thread is.
+    /// Runs the task here if it is a closure that waits in a queue of the pool whose worker this thread is, and that
+    /// is not paused.
     pub(crate) fn help(&mut self) {
         let waits = self.task.look().is_queued() && !self.task.is_future();
-        if waits && self.task.is_inside() {
+        if waits && self.task.is_inside() && !token::pool_pauses() {
             match TaskRef::clone(&self.task).begin(false) {
                 Begun::Run(running) => drop(running.go()),
                 Begun::Close(closing) => closing.conclude(),

@@ -286,6 +286,41 @@ fn a_hook_may_submit_to_its_pool() {
 }
 
 #[test]
+fn a_start_hook_may_wait_for_a_task_of_its_pool_which_its_worker_runs() {
+    promptly("the hook ends, and was run once", || {
+        let (sent, handles) = mpsc::channel::<millpond::PoolHandle>();
+        let (handles, starts) = (Mutex::new(handles), Arc::new(AtomicUsize::new(0)));
+        let counts = Arc::clone(&starts);
+        let waits = Hook::new(move |_| {
+            add(&counts, 1);
+            let pool = handles.lock().unwrap().recv().unwrap();
+            assert_eq!(pool.submit(millpond::current_worker).unwrap().wait().unwrap(), Some(0));
+        });
+        let pool = start(PoolConfig { workers: 1, on_start: Some(waits), ..PoolConfig::default() });
+        sent.send(pool.handle()).unwrap();
+        assert_eq!(pool.submit(|| 7).unwrap().wait().unwrap(), 7);
+        let metrics = pool.metrics();
+        assert_eq!((starts.load(Relaxed), metrics.hooks_panicked), (1, 0));
+    });
+}
+
+#[test]
+fn a_pause_does_not_wait_for_a_start_hook() {
+    promptly("the pause returns, and the task waits for its end", || {
+        let (release, released) = mpsc::channel::<()>();
+        let released = Mutex::new(released);
+        let waits = Hook::new(move |_| released.lock().unwrap().recv().unwrap());
+        let pool = start(PoolConfig { workers: 1, on_start: Some(waits), ..PoolConfig::default() });
+        let mut ticket = pool.submit(|| 7).unwrap();
+        pool.pause();
+        release.send(()).unwrap();
+        assert!(ticket.wait_timeout(Duration::from_millis(20)).is_none());
+        pool.resume();
+        assert_eq!(ticket.wait().unwrap(), 7);
+    });
+}
+
+#[test]
 fn a_worker_has_the_stack_it_was_given() {
     fn deep(levels: usize) -> usize {
         let frame = std::hint::black_box([levels as u8; 16 * 1024]);

@@ -11,7 +11,7 @@ use millpond::{
     CancelAnswer, PoolHandle, Priority, SubmitError, TaskError, TaskOptions, blocking, yield_now,
 };
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -272,12 +272,63 @@ fn the_only_worker_may_drain_its_own_pool_although_nobody_can_stand_in() {
     promptly("the drain does by itself what waits", || {
         let pool = Arc::new(lone_worker(16));
         let (inner, busy) = (Arc::clone(&pool), Busy::one(&pool));
-        let drains = pool.submit(move || inner.drain(Duration::from_secs(2))).unwrap();
-        let behind = pool.submit(|| 7).unwrap();
+        let drains = pool.submit(move || inner.drain(Duration::MAX)).unwrap();
+        let behind = [pool.submit(|| 7).unwrap(), pool.submit(|| 8).unwrap()];
         busy.release();
         let report = drains.wait().unwrap();
-        // It may do it or give up, but it must say which, and the task must be done in the end.
-        assert!(report.waiting <= 1);
+        assert_eq!((report.completed, report.running), (2, 1), "the two ran, and it runs itself: {report:?}");
+        assert_eq!((report.waiting, report.futures), (0, 0), "{report:?}");
+        assert_eq!(behind.map(|ticket| ticket.wait().unwrap()), [7, 8]);
+    });
+}
+
+#[test]
+fn a_future_may_drain_its_own_pool() {
+    promptly("the drain does not wait for the future that asks for it", || {
+        for pool in [lone_worker(16), pool(2)].map(Arc::new) {
+            let inner = Arc::clone(&pool);
+            let drains = pool.spawn_async(async move { inner.drain(Duration::MAX) }).unwrap();
+            let report = drains.wait().unwrap();
+            assert_eq!((report.waiting, report.running, report.futures), (0, 1, 0), "{report:?}");
+        }
+    });
+}
+
+#[test]
+fn two_tasks_may_drain_their_own_pool_at_a_time() {
+    promptly("neither waits for the other", || {
+        let pool = Arc::new(pool(2));
+        let both = Arc::new(Barrier::new(2));
+        let drains: Vec<_> = (0..2)
+            .map(|_| {
+                let (inner, both) = (Arc::clone(&pool), Arc::clone(&both));
+                let drain = move || {
+                    both.wait();
+                    inner.drain(Duration::MAX)
+                };
+                pool.submit(drain).unwrap()
+            })
+            .collect();
+        for drains in drains {
+            let report = drains.wait().unwrap();
+            assert_eq!((report.waiting, report.futures), (0, 0), "{report:?}");
+            assert!((1..=2).contains(&report.running), "itself, and perhaps the other: {report:?}");
+        }
+    });
+}
+
+#[test]
+fn a_drain_is_not_held_up_by_a_pause_that_comes_later() {
+    promptly("the drain ends", || {
+        let pool = Arc::new(pool(1));
+        let busy = Busy::one(&pool);
+        let behind = pool.submit(|| 7).unwrap();
+        let drainer = Arc::clone(&pool);
+        let drains = thread::spawn(move || drainer.drain(Duration::MAX));
+        until_closed(&pool);
+        pool.pause();
+        busy.release();
+        assert!(drains.join().unwrap().is_finished());
         assert_eq!(behind.wait().unwrap(), 7);
     });
 }

@@ -48,7 +48,7 @@ fn times_rise_and_count_from_the_start_of_the_pool() {
     let pool = pool(1);
     let events = pool.events(100);
     let before = pool.metrics().uptime;
-    (2..6).for_each(|workers| pool.resize(workers).unwrap());
+    (2..6).for_each(|workers| _ = pool.resize(workers).unwrap());
     let after = pool.metrics().uptime;
     drop(pool);
     let resized = |event: &Event| matches!(event.kind, EventKind::ScaledUp { .. });

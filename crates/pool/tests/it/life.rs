@@ -7,8 +7,8 @@ use crate::eventually::{eventually, promptly};
 use crate::futures::Door;
 use crate::witness::{Witnesses, add};
 use millpond::{Hook, PoolConfig, Priority, TaskError, TaskOptions};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -70,6 +70,30 @@ fn a_worker_that_waits_without_a_stand_in_begins_nothing_during_a_pause_either()
         blocks.wait().unwrap();
         pool.resume();
         behind.wait().unwrap();
+    });
+}
+
+#[test]
+fn a_worker_that_waits_for_a_task_of_a_paused_pool_does_not_run_it_by_itself() {
+    promptly("the task runs after the pause", || {
+        for pool in [lone_worker(16), pool(2)] {
+            let (handle, begun) = (pool.handle(), Arc::new(AtomicUsize::new(0)));
+            let told = Arc::clone(&begun);
+            let ((runs, has_begun), (go, may_go)) = (mpsc::channel(), mpsc::channel());
+            let waits = move || {
+                runs.send(()).unwrap();
+                may_go.recv().unwrap();
+                handle.submit(move || add(&told, 1)).unwrap().wait().unwrap();
+            };
+            let waits = pool.submit(waits).unwrap();
+            has_begun.recv().unwrap();
+            pool.pause();
+            go.send(()).unwrap();
+            thread::sleep(A_WHILE);
+            assert_eq!(begun.load(Relaxed), 0, "nothing begins after `pause` has returned");
+            pool.resume();
+            waits.wait().unwrap();
+        }
     });
 }
 
@@ -173,8 +197,8 @@ fn a_purge_cancels_what_tasks_have_submitted() {
     promptly("the purge finds them", || {
         let (pool, witnesses) = (pool(1), Arc::new(Witnesses::default()));
         let (handle, witness) = (pool.handle(), witnesses.one());
-        let (go_on, told) = std::sync::mpsc::channel::<()>();
-        let (submitted, submits) = std::sync::mpsc::channel();
+        let (go_on, told) = mpsc::channel::<()>();
+        let (submitted, submits) = mpsc::channel();
         let ticket = pool.submit(move || {
             for _ in 0..50 {
                 let witness = witness.clone();

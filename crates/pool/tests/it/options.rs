@@ -79,7 +79,7 @@ fn the_bound_holds_for_a_pool_that_was_paused() {
     let pool = with_weights([8, 4, 1]);
     let order = order_of(&pool, [200, 200, 50], |pool| {
         pool.pause();
-        Box::new(|| pool.resume())
+        Box::new(|| _ = pool.resume())
     });
     assert_eq!(order.len(), 450);
     assert_bound(&order, [8, 4, 1], "paused");

@@ -262,7 +262,7 @@ fn workers_that_come_and_go_under_load_lose_and_repeat_nothing() {
         for name in ["round-robin", "least-busy", "fair-share"] {
             let pool = choosing_pool(4, named(name));
             let mut sizes = [1, 4, 2, 6].into_iter().cycle();
-            let resize = || pool.resize(sizes.next().unwrap()).unwrap();
+            let resize = || _ = pool.resize(sizes.next().unwrap()).unwrap();
             Ledger::of(10_000).submit_and_meddle(&pool, name, resize);
         }
     });
