@@ -1,8 +1,9 @@
 //! How fair a comparison is: rounds that alternate between the peers, and what is kept of them.
 //!
-//! A shared machine is fast in one minute and slow in the next. So each round runs every peer of a group once, in
-//! an order that moves on by one from round to round, and no peer always runs first or always after the same
-//! neighbour. The median stands for a peer; the minimum and the maximum say how far to trust it.
+//! A shared machine is fast in one minute and slow in the next, and what a peer leaves behind (caches, threads on
+//! their way out) is its successor's burden. So each round runs every peer of a group once, in an order in which each
+//! comes at every place, and after every other, equally often. The median stands for a peer; the minimum and the maximum
+//! say how far to trust it.
 //!
 //! Not here: what one round does (`groups/`), how the figures look (`report.rs`, `plot.rs`).
 
@@ -156,7 +157,7 @@ pub(crate) fn run(group: &Group, plan: &Plan) -> Result<(Vec<Row>, Vec<Absent>),
             break;
         }
         for step in 0..peers {
-            let index = (turn + step) % peers;
+            let index = who_comes(turn, step, peers);
             let contestant = contestants[index];
             progress.set_message(contestant.peer);
             let figure = (contestant.round)(&round)
@@ -175,6 +176,15 @@ pub(crate) fn run(group: &Group, plan: &Plan) -> Result<(Vec<Row>, Vec<Absent>),
         .collect();
     sort_best_first(&mut rows);
     Ok((rows, absent))
+}
+
+/// Which of the peers comes at this place of a round: by turns from the front and from the back of a list that moves on
+/// by one from round to round. Neighbours are then one apart, two, three and so on; of an odd number of peers, every
+/// second round goes backwards, as else the same distances came twice and the others never.
+fn who_comes(round: usize, place: usize, peers: usize) -> usize {
+    let place = if peers % 2 == 1 && round % 2 == 1 { peers - 1 - place } else { place };
+    let in_list = if place.is_multiple_of(2) { place / 2 } else { peers - place.div_ceil(2) };
+    (round + in_list) % peers
 }
 
 /// Those who can take part, and those who cannot. Without us there is nothing to compare with.
@@ -277,7 +287,25 @@ mod tests {
     }
 
     #[test]
-    fn every_round_runs_each_peer_once_and_the_order_moves_on() {
+    fn each_peer_comes_at_every_place_and_after_every_other_equally_often() {
+        for peers in 2..=15 {
+            let (mut at, mut after) = (vec![vec![0; peers]; peers], vec![vec![0; peers]; peers]);
+            for round in 0..2 * peers {
+                let order: Vec<_> = (0..peers).map(|place| who_comes(round, place, peers)).collect();
+                order.iter().enumerate().for_each(|(place, &peer)| at[place][peer] += 1);
+                order.windows(2).for_each(|pair| after[pair[0]][pair[1]] += 1);
+            }
+            assert!(at.iter().flatten().all(|&times| times == 2), "{peers} peers: {at:?}");
+            let follows = |before: usize, peer: usize| if before == peer { 0 } else { 2 };
+            for (before, times) in after.iter().enumerate() {
+                let fair: Vec<_> = (0..peers).map(|peer| follows(before, peer)).collect();
+                assert_eq!(times, &fair, "{peers} peers, after {before}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_round_runs_each_peer_once_and_the_order_changes() {
         let log = Rc::new(RefCell::new(Vec::new()));
         let contestants = ["a", "b", "c"].map(|peer| {
             let log = Rc::clone(&log);
@@ -287,7 +315,7 @@ mod tests {
             })
         });
         let (rows, _) = run(&group(contestants.into()), &plan(2)).unwrap();
-        assert_eq!(log.borrow().join(""), "abcbcacab");
+        assert_eq!(log.borrow().join(""), "acbcabcba");
         assert!(rows.iter().all(|row| row.rounds == 2));
     }
 
