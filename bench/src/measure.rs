@@ -1,9 +1,9 @@
 //! How fair a comparison is: rounds that alternate between the peers, and what is kept of them.
 //!
 //! A shared machine is fast in one minute and slow in the next, and what a peer leaves behind (caches, threads on
-//! their way out) is its successor's burden. So each round runs every peer of a group once, in an order in which each
-//! comes at every place, and after every other, equally often. The median stands for a peer; the minimum and the maximum
-//! say how far to trust it.
+//! their way out) is its successor's burden. So each round runs every peer of a group once, in an order in which
+//! each comes at every place, and after every other, equally often. The median stands for a peer; the minimum and
+//! the maximum say how far to trust it.
 //!
 //! Not here: what one round does (`groups/`), how the figures look (`report.rs`, `plot.rs`).
 

@@ -5,7 +5,7 @@
 //! little before it sleeps is found awake. `pool-roundtrip-idle`: a millisecond passes before each, so that
 //! every worker sleeps. Baseline: the channel pools.
 //!
-//! Not here: many results at a time (`submit.rs`).
+//! Not here: many results at a time (`submit.rs`); chili and forte, which run it on the very thread that asks.
 
 use super::{SIZE, warm_up};
 use crate::groups::measured;

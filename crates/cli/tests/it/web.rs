@@ -57,6 +57,9 @@ fn ask(address: &str, request: &str, body: &str) -> (Asked, String) {
     (Asked::Answered(status.expect("there is a status")), body.to_owned())
 }
 
+/// For daemons that end while somebody still asks at their address: no daemon of another test comes to listen there.
+const APART: &str = "web.listen = \"127.0.0.2:0\"\n";
+
 const SLEEP: &str = r#"{"handler":"sleep","args":{"ms":20}}"#;
 
 #[test]
@@ -72,7 +75,7 @@ fn the_daemon_says_where_it_speaks_http() {
 
 #[test]
 fn a_daemon_that_ends_under_load_answers_everybody_who_came_in() {
-    let mut daemon = Daemon::start("web.in_flight_max = 4\nweb.queue_capacity = 8\n");
+    let mut daemon = Daemon::start(&format!("{APART}web.in_flight_max = 4\nweb.queue_capacity = 8\n"));
     let address = daemon.web.clone();
     let answered: usize = thread::scope(|scope| {
         let client = || {
@@ -98,7 +101,7 @@ fn a_daemon_that_ends_under_load_answers_everybody_who_came_in() {
 
 #[test]
 fn a_killed_daemon_can_be_started_again_at_the_same_port() {
-    let mut daemon = Daemon::start("");
+    let mut daemon = Daemon::start(APART);
     let address = daemon.web.clone();
     let mut waiting = TcpStream::connect(&address).unwrap();
     waiting.set_read_timeout(Some(SOON)).unwrap();
