@@ -37,8 +37,11 @@ use std::time::Duration;
 /// So many tasks deep a thread runs what no queue takes; beyond, the thread that waits for the scope does.
 const DEPTH_MAX: u32 = 16;
 
-/// So many tasks the thread of a scope runs when its worker's queue is full, before it spawns on.
-const RUN_FOR_ROOM: usize = 64;
+/// So many tasks of its worker's queue the thread of a scope runs in a row, before it spawns on, or asks whether the
+/// scope is over.
+const RUN_IN_A_ROW: usize = 64;
+/// Of the rounds in which it waits, every so many-th takes what any worker would take next.
+const OTHERS_EVERY: u64 = 64;
 
 thread_local! {
     /// How many tasks of scopes this thread runs, one inside the other.
@@ -189,22 +192,23 @@ impl<'scope> Scope<'scope, '_> {
             worker.tell_for_certain();
         }
         let mut has_looked = false;
-        loop {
-            // What this worker's queue got since the scope began is mostly the scope's, so nobody is asked in between
-            // whether the others are over.
-            self.run_newest(usize::MAX);
+        for round in 1_u64.. {
+            // What this worker's queue got since the scope began is mostly the scope's. But a task may be among it
+            // that spawns itself anew for ever, and others behind that one.
+            let has_more = self.run_newest(RUN_IN_A_ROW) == RUN_IN_A_ROW;
+            let is_others_turn = round.is_multiple_of(OTHERS_EVERY);
             // Taken out first: the lock must not be held while the task runs.
             let handed_back = self.state.rest().handed_back.pop();
             if let Some(task) = handed_back {
                 self.run_here([task]);
-            } else if self.state.pending.settle() || self.is_over_soon(&mut has_looked) {
+            } else if self.state.pending.settle() || (!has_more && self.is_over_soon(&mut has_looked)) {
                 return;
-            } else if let Some(task) =
-                worker.filter(|worker| worker.may_go_deeper()).and_then(|worker| worker.own.pop())
-            {
+            } else if has_more && !is_others_turn {
+                continue;
+            } else if let Some(task) = worker.and_then(|worker| worker.find_meanwhile(is_others_turn)) {
                 // Somebody else's: what this scope waits for may be behind it.
                 self.run_here([task]);
-            } else {
+            } else if !has_more {
                 current::wait_once(true, |at_most| self.state.wait(at_most));
             }
         }
@@ -215,16 +219,19 @@ impl<'scope> Scope<'scope, '_> {
     fn make_room(&self) {
         let is_full = |worker: &Worker| worker.own.len() >= worker.own.limit();
         if DEPTH.get() < DEPTH_MAX && current::worker_of(&self.pool.shared).is_some_and(is_full) {
-            self.run_newest(RUN_FOR_ROOM);
+            self.run_newest(RUN_IN_A_ROW);
         }
     }
 
     /// Runs so many of what this worker's queue got since the scope began, if this is the thread of the scope, and a
-    /// worker's.
-    fn run_newest(&self, count: usize) {
-        if let Some((worker, begun_at)) = current::worker_of(&self.pool.shared).zip(self.begun_at) {
-            self.run_here(iter::from_fn(|| worker.own.pop_since(begun_at)).take(count));
-        }
+    /// worker's. Says how many there were.
+    fn run_newest(&self, count: usize) -> usize {
+        let own = current::worker_of(&self.pool.shared).zip(self.begun_at);
+        let Some((worker, begun_at)) = own else { return 0 };
+        let mut ran = 0;
+        let newest = iter::from_fn(|| worker.own.pop_since(begun_at)).inspect(|_| ran += 1);
+        self.run_here(newest.take(count));
+        ran
     }
 
     /// Whether it is over before it is worth while to do something else, if that has not been waited for. To be asked

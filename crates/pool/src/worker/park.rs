@@ -156,13 +156,26 @@ impl Worker {
         if !may_run {
             return wait(None);
         }
-        let may_begin = self.may_go_deeper() && !self.shared.calls_worker(self.number);
         let anything = || self.find(Keep).or_else(|| self.rob()).or_else(|| self.rob_mail(|_| true));
-        let task = if may_begin { anything() } else { None };
+        let task = if self.may_begin_inside() { anything() } else { None };
         match task {
             Some(task) => self.run_inside(task),
             None => wait(Some(UNRELIEVED_WAIT)),
         }
+    }
+
+    /// A task to run inside one that waits, although another worker might stand in: the newest of this worker's own
+    /// queue, whose data is warm, or if that has been taken often enough what comes next here by the order of `find`.
+    pub(crate) fn find_meanwhile(&self, in_order: bool) -> Option<Task> {
+        match in_order && self.may_begin_inside() {
+            true => self.find(Keep),
+            false if self.may_go_deeper() => self.own.pop(),
+            false => None,
+        }
+    }
+
+    fn may_begin_inside(&self) -> bool {
+        self.may_go_deeper() && !self.shared.calls_worker(self.number)
     }
 
     fn note_standing(&self, standing: Standing) -> impl Drop + '_ {

@@ -6,9 +6,9 @@
 use crate::busy::{Busy, lone_worker, pool, small_pool, start, thread_name, until_asleep};
 use crate::eventually::{eventually, promptly};
 use crate::witness::add;
-use millpond::{PoolConfig, Priority};
+use millpond::{PoolConfig, PoolHandle, Priority};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -115,6 +115,54 @@ fn a_scope_on_a_worker_that_is_over_does_not_wait_for_what_was_there_before_it()
     });
 }
 
+/// Spawns itself anew whenever it runs, until it is told to end.
+fn go_on(pool: &PoolHandle, ends: &Arc<AtomicBool>) {
+    if !ends.load(Relaxed) {
+        let (next, ends) = (pool.clone(), Arc::clone(ends));
+        pool.spawn(move || go_on(&next, &ends)).unwrap();
+    }
+}
+
+#[test]
+fn a_scope_ends_although_one_of_its_tasks_began_something_that_goes_on_for_ever() {
+    promptly("the scope returns with one worker", || {
+        let pool = lone_worker(16);
+        let handle = pool.handle();
+        let ends = Arc::new(AtomicBool::new(false));
+        let scoped = Arc::clone(&ends);
+        let count = pool.submit(move || {
+            let count = AtomicUsize::new(0);
+            handle.scope(|scope| {
+                scope.spawn(|| add(&count, 1));
+                scope.spawn(|| go_on(&handle, &scoped));
+                scope.spawn(|| add(&count, 1));
+            });
+            count.into_inner()
+        });
+        assert_eq!(count.unwrap().wait().unwrap(), 2);
+        ends.store(true, Relaxed);
+    });
+}
+
+#[test]
+fn a_scope_ends_although_something_that_goes_on_for_ever_was_there_before_it() {
+    promptly("the scope returns with one worker", || {
+        let pool = lone_worker(16);
+        let handle = pool.handle();
+        let ends = Arc::new(AtomicBool::new(false));
+        let scoped = Arc::clone(&ends);
+        let count = pool.submit(move || {
+            let count = AtomicUsize::new(0);
+            go_on(&handle, &scoped);
+            // An urgent task has its place in a lane, so that there is something to wait for.
+            handle.scope(|scope| scope.spawn_with(Priority::High, || add(&count, 1)));
+            count.into_inner()
+        });
+        assert_eq!(count.unwrap().wait().unwrap(), 1);
+        ends.store(true, Relaxed);
+    });
+}
+
 #[test]
 fn a_scope_on_a_lone_worker_runs_also_what_finds_no_room_in_its_queue() {
     promptly("the scope's tasks beyond the worker's own queue are run", || {
@@ -151,7 +199,7 @@ fn a_scope_on_a_lone_worker_runs_also_its_tasks_with_a_priority() {
 #[test]
 fn scopes_nest_on_one_worker() {
     promptly("the scopes return", || {
-        fn nest(pool: &millpond::PoolHandle, depth: usize, count: &AtomicUsize) {
+        fn nest(pool: &PoolHandle, depth: usize, count: &AtomicUsize) {
             count.fetch_add(1, Relaxed);
             if depth > 0 {
                 pool.scope(|scope| (0..3).for_each(|_| scope.spawn(|| nest(pool, depth - 1, count))));
@@ -328,7 +376,7 @@ fn a_scope_shows_how_many_of_its_tasks_are_not_over() {
 #[test]
 fn short_scopes_on_many_threads_end_after_their_tasks_and_see_what_those_did() {
     /// A scope of `tasks` tasks, each of which may open another in its turn; their frames come and go quickly.
-    fn play(pool: &millpond::PoolHandle, tasks: usize, depth: usize) -> usize {
+    fn play(pool: &PoolHandle, tasks: usize, depth: usize) -> usize {
         let mut done = [0; 4];
         pool.scope(|scope| {
             for (number, done) in done.iter_mut().enumerate().take(tasks) {
