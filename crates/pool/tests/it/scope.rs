@@ -123,44 +123,47 @@ fn go_on(pool: &PoolHandle, ends: &Arc<AtomicBool>) {
     }
 }
 
-#[test]
-fn a_scope_ends_although_one_of_its_tasks_began_something_that_goes_on_for_ever() {
+/// What a task returns that runs on a lone worker, and may begin what goes on until the task is over.
+fn beside_something_endless(
+    task: impl FnOnce(&PoolHandle, &Arc<AtomicBool>) -> usize + Send + 'static,
+) -> usize {
     promptly("the scope returns with one worker", || {
         let pool = lone_worker(16);
-        let handle = pool.handle();
-        let ends = Arc::new(AtomicBool::new(false));
-        let scoped = Arc::clone(&ends);
-        let count = pool.submit(move || {
-            let count = AtomicUsize::new(0);
-            handle.scope(|scope| {
-                scope.spawn(|| add(&count, 1));
-                scope.spawn(|| go_on(&handle, &scoped));
-                scope.spawn(|| add(&count, 1));
-            });
-            count.into_inner()
+        let (handle, ends) = (pool.handle(), Arc::new(AtomicBool::new(false)));
+        let returned = pool.submit({
+            let ends = Arc::clone(&ends);
+            move || task(&handle, &ends)
         });
-        assert_eq!(count.unwrap().wait().unwrap(), 2);
+        let returned = returned.unwrap().wait().unwrap();
         ends.store(true, Relaxed);
+        returned
+    })
+}
+
+#[test]
+fn a_scope_ends_although_one_of_its_tasks_began_something_that_goes_on_for_ever() {
+    let ran = beside_something_endless(|pool, ends| {
+        let ran = AtomicUsize::new(0);
+        pool.scope(|scope| {
+            scope.spawn(|| add(&ran, 1));
+            scope.spawn(|| go_on(pool, ends));
+            scope.spawn(|| add(&ran, 1));
+        });
+        ran.into_inner()
     });
+    assert_eq!(ran, 2);
 }
 
 #[test]
 fn a_scope_ends_although_something_that_goes_on_for_ever_was_there_before_it() {
-    promptly("the scope returns with one worker", || {
-        let pool = lone_worker(16);
-        let handle = pool.handle();
-        let ends = Arc::new(AtomicBool::new(false));
-        let scoped = Arc::clone(&ends);
-        let count = pool.submit(move || {
-            let count = AtomicUsize::new(0);
-            go_on(&handle, &scoped);
-            // An urgent task has its place in a lane, so that there is something to wait for.
-            handle.scope(|scope| scope.spawn_with(Priority::High, || add(&count, 1)));
-            count.into_inner()
-        });
-        assert_eq!(count.unwrap().wait().unwrap(), 1);
-        ends.store(true, Relaxed);
+    let ran = beside_something_endless(|pool, ends| {
+        let ran = AtomicUsize::new(0);
+        go_on(pool, ends);
+        // An urgent task has its place in a lane, so that there is something to wait for.
+        pool.scope(|scope| scope.spawn_with(Priority::High, || add(&ran, 1)));
+        ran.into_inner()
     });
+    assert_eq!(ran, 1);
 }
 
 #[test]
