@@ -208,7 +208,7 @@ impl<T> StealQueue<T> {
     }
 
     /// As [`pop`](Self::pop), but leaves alone what waited when the mark was made, or lies where such an item was. A
-    /// mark is good for 2^31 pushes.
+    /// mark is good for two billion pushes (2^31 − 2^26).
     ///
     /// ```
     /// let own = millpond_queue::StealQueue::new();
@@ -221,8 +221,9 @@ impl<T> StealQueue<T> {
     #[inline]
     pub fn pop_since(&self, mark: Mark) -> Option<T> {
         let since = distance(mark.0, self.bottom());
-        // Pops may have taken bottom back behind the mark, which is nearly once around the circle.
-        if since == 0 || since > STEAL_CAPACITY_MAX as u32 { None } else { self.pop() }
+        // Pops may have taken bottom back behind the mark, by a capacity at most, which is nearly once around the circle.
+        let is_behind = since >= (1 << 31) - STEAL_CAPACITY_MAX as u32;
+        if since == 0 || is_behind { None } else { self.pop() }
     }
 
     /// Takes the oldest item, as a thief would: the queue used first in, first out.
@@ -630,6 +631,19 @@ mod tests {
             assert_eq!(queue.pop_since(mark), None, "bottom is behind the mark");
             push(&[7, 8]);
             assert_eq!([queue.pop_since(mark), queue.pop_since(mark)], [Some(8), None], "7 lies where 3 lay");
+        }
+    }
+
+    #[test]
+    fn a_mark_is_good_for_as_many_pushes_as_it_says() {
+        let pushes = (1 << 31) - STEAL_CAPACITY_MAX as u32 - 1;
+        for (since, is_good) in
+            [(1, true), (STEAL_CAPACITY_MAX as u32 + 1, true), (pushes, true), (pushes + 1, false)]
+        {
+            let mark = Mark(5);
+            let queue = aged(5 + since - 1, 7);
+            assert_eq!(queue.push(1), Ok(()));
+            assert_eq!(queue.pop_since(mark).is_some(), is_good, "after {since} pushes");
         }
     }
 
