@@ -17,6 +17,7 @@
 
 use crate::seat::Seat;
 use crate::shared::{Shared, attention};
+use crate::stack;
 use crate::state::Verdict;
 use crate::worker::{Leave, Worker};
 use millpond_policy::view::WorkerState;
@@ -53,10 +54,10 @@ pub(crate) struct Roll {
     pub(crate) leaving: usize,
     /// Running ones that wait for the end of a pause.
     pausing: usize,
-    /// Tasks that wait for their own pool to run dry or to end.
-    pub(crate) enders: usize,
-    /// How many of those are futures.
-    pub(crate) futures_as_enders: usize,
+    /// Those that wait for their own pool to run dry or to end, and do nothing else.
+    pub(crate) enders: Enders,
+    /// How often the pool was seen to have run dry.
+    pub(crate) dried: u64,
     /// Workers that run their start hook.
     starting: usize,
     /// Threads that have not ended.
@@ -69,14 +70,44 @@ pub(crate) struct Roll {
     pub(crate) stopping: bool,
 }
 
-/// A task that waits for its own pool to run dry or to end.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ender {
-    /// Whether it is a future, or a part of one, which lives for as long as it waits.
-    pub(crate) is_future: bool,
+/// Those that wait for their own pool to run dry or to end: a pool does not wait for them in turn.
+#[derive(Debug, Default)]
+pub(crate) struct Enders {
+    /// How many threads wait: in a task, in the stop hook of a worker that retires, in that of one that is dismissed.
+    at_work: usize,
+    retired: usize,
+    dismissed: usize,
+    /// The futures that do so, by address, or of which parts do; one for each call. Such a future lives until its call
+    /// returns, also while its worker does something else meanwhile.
+    futures: Vec<usize>,
+}
+
+impl Enders {
+    fn of(&mut self, leaves: Option<Leave>) -> &mut usize {
+        match leaves {
+            None => &mut self.at_work,
+            Some(Leave::Retired) => &mut self.retired,
+            Some(Leave::Dismissed) => &mut self.dismissed,
+        }
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.at_work + self.retired + self.dismissed
+    }
+
+    pub(crate) fn futures(&self) -> usize {
+        let is_first = |(place, future): (usize, &usize)| !self.futures[..place].contains(future);
+        self.futures.iter().enumerate().filter(|&of_call| is_first(of_call)).count()
+    }
 }
 
 impl Roll {
+    /// Whether so many that sleep are all that are left, but for those that wait for just that.
+    pub(crate) fn all_rest(&self, asleep: usize) -> bool {
+        asleep + self.enders.at_work == self.running + self.standing_still
+            && self.leaving == self.enders.retired
+    }
+
     /// Whether the running worker of `seat` is one too many. Those in the highest seats go first, so that the first
     /// seats are always taken and keys stay with their workers.
     fn is_surplus(&self, seat: usize) -> bool {
@@ -92,8 +123,8 @@ impl Crew {
             standing_still: 0,
             leaving: 0,
             pausing: 0,
-            enders: 0,
-            futures_as_enders: 0,
+            enders: Enders::default(),
+            dried: 0,
             starting: 0,
             alive: 0,
             spare: Vec::new(),
@@ -179,10 +210,9 @@ impl Crew {
             return Ok(false);
         }
         shared.furnish(seat).map_err(io::Error::other)?;
-        let mut builder = thread::Builder::new().name(format!("{}-{seat}", shared.config.name));
-        if let Some(bytes) = shared.config.stack_bytes {
-            builder = builder.stack_size(bytes);
-        }
+        let builder = thread::Builder::new()
+            .name(format!("{}-{seat}", shared.config.name))
+            .stack_size(stack::bytes_of(shared.config.stack_bytes));
         let crew_of = Arc::clone(shared);
         let thread = builder.spawn(move || serve(&crew_of, seat)).inspect_err(|_| {
             // Nobody sits there: what is sent to it meanwhile is for the others.
@@ -247,19 +277,34 @@ impl Crew {
         (standing.relieved || unrelieved).then_some(standing)
     }
 
-    /// Counts a task that waits for its own pool to run dry or to end, for as long as it does nothing else.
-    pub(crate) fn as_ender<R>(&self, ender: Ender, wait: impl FnOnce() -> R) -> R {
-        let mut roll = self.roll();
-        roll.enders += 1;
-        roll.futures_as_enders += usize::from(ender.is_future);
-        drop(roll);
+    /// Counts a thread that waits for its own pool to run dry or to end, for as long as it does nothing else. It is
+    /// that of a worker, which perhaps leaves.
+    pub(crate) fn as_ender<R>(&self, leaves: Option<Leave>, wait: impl FnOnce() -> R) -> R {
+        *self.roll().enders.of(leaves) += 1;
         // Another may have waited for this one to wait.
         self.changed.notify_all();
         let waited = wait();
-        let mut roll = self.roll();
-        roll.enders -= 1;
-        roll.futures_as_enders -= usize::from(ender.is_future);
+        *self.roll().enders.of(leaves) -= 1;
         waited
+    }
+
+    /// Counts a future that waits for its own pool to run dry or to end, until that call returns.
+    pub(crate) fn with_future_as_ender<R>(&self, future: Option<usize>, call: impl FnOnce() -> R) -> R {
+        self.roll().enders.futures.extend(future);
+        let called = call();
+        if let Some(future) = future {
+            let futures = &mut self.roll().enders.futures;
+            if let Some(place) = futures.iter().position(|&ender| ender == future) {
+                futures.swap_remove(place);
+            }
+        }
+        called
+    }
+
+    /// The pool was seen to have run dry.
+    pub(crate) fn note_dry(&self) {
+        self.roll().dried += 1;
+        self.changed.notify_all();
     }
 
     /// Runs a worker's start hook. A pause does not wait for that: no task can begin there.
@@ -344,8 +389,7 @@ impl Crew {
         let mut roll = self.roll();
         roll.stopping = true;
         shared.attention.fetch_or(attention::STOPPING, Relaxed);
-        let threads: Vec<_> =
-            roll.threads.iter_mut().filter_map(Option::take).chain(shared.sleep.helper()).collect();
+        let threads: Vec<_> = roll.threads.iter_mut().filter_map(Option::take).collect();
         drop(roll);
         self.changed.notify_all();
         shared.sleep.wake_all();

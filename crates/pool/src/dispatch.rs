@@ -10,7 +10,7 @@ use crate::schedule::{End, Schedule};
 use crate::shared::{Shared, attention};
 use crate::state::Verdict;
 use crate::sync::full_fence;
-use crate::task::{Ran, Run, Task};
+use crate::task::{PartOf, Ran, Run, Task};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,10 @@ impl Run for Job {
 
     fn must_run(&self) -> bool {
         self.has_begun()
+    }
+
+    fn part_of(&self) -> PartOf {
+        if self.is_future() || self.is_awaited() { PartOf::Something } else { PartOf::Nothing }
     }
 
     fn discard(self, why: Verdict) -> Option<Task> {

@@ -116,6 +116,18 @@ impl Job {
         self.0.as_ref().is_some_and(|task| task.look().is_started())
     }
 
+    pub(crate) fn is_future(&self) -> bool {
+        self.0.as_ref().is_some_and(|task| task.is_future())
+    }
+
+    /// Whether somebody waits for it, or is to be called when it is done.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.0.as_ref().is_some_and(|task| {
+            let seen = task.look();
+            seen.has_sleeper() || seen.has_waker()
+        })
+    }
+
     /// Whether this thread is a worker of its pool.
     pub(crate) fn is_inside(&self) -> bool {
         self.0.as_ref().is_some_and(TaskRef::is_inside)

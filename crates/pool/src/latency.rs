@@ -17,7 +17,7 @@ use crate::current;
 use crate::error::SubmitError;
 use crate::shared::Shared;
 use crate::state::Verdict;
-use crate::task::{Ran, Run, Task};
+use crate::task::{PartOf, Ran, Run, Task};
 use millpond_policy::BadSetting;
 use millpond_policy::histogram::{BOUNDS_DEFAULT, BUCKETS, Histogram, bucket_of};
 use std::cell::Cell;
@@ -181,6 +181,10 @@ impl<R: Run> Run for Timed<R> {
 
     fn must_run(&self) -> bool {
         self.work.must_run()
+    }
+
+    fn part_of(&self) -> PartOf {
+        self.work.part_of()
     }
 
     fn discard(self, why: Verdict) -> Option<Task> {

@@ -118,6 +118,8 @@ mod seat;
 #[cfg(not(any(loom, shuttle)))]
 mod shared;
 #[cfg(not(any(loom, shuttle)))]
+mod stack;
+#[cfg(not(any(loom, shuttle)))]
 mod strategy;
 #[cfg(not(any(loom, shuttle)))]
 mod vacancies;

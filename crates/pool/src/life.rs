@@ -8,7 +8,7 @@
 //! Not here: the threads (`crew.rs`).
 
 use crate::counters::Ending;
-use crate::crew::{Ender, Roll};
+use crate::crew::Roll;
 use crate::current;
 use crate::seat::Seat;
 use crate::shared::{Shared, attention};
@@ -17,6 +17,7 @@ use crate::strategy::Strategy;
 use crate::sync::full_fence;
 use crate::task::Task;
 use crate::token;
+use crate::worker::Worker;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -143,7 +144,12 @@ impl Shared {
         full_fence();
         self.close();
         self.crew.set_paused(self, false);
-        let dry = self.wait_as_ender(deadline, |roll| self.is_dry(roll));
+        // One who saw it may go on with something that another waits for who is about to look.
+        let dried = self.crew.roll().dried;
+        let dry = self.wait_as_ender(deadline, |roll| roll.dried != dried || self.is_dry(roll));
+        if dry {
+            self.crew.note_dry();
+        }
         let mut report = before.report(self);
         if dry {
             // Whoever tries to submit now counts for the moment until it is refused.
@@ -153,30 +159,40 @@ impl Shared {
     }
 
     /// Waits on whatever thread this is: another worker stands in for one of any pool, and a task of this pool is not
-    /// waited for. A worker that nobody can stand in for does meanwhile what there is to do.
+    /// waited for. A worker of this pool that nobody can stand in for does meanwhile what there is to do, and looks up
+    /// between two tasks; if it cannot, as too many wait on its stack already, it gives up.
     fn wait_as_ender(&self, deadline: Option<Instant>, met: impl Fn(&Roll) -> bool) -> bool {
-        let ender = current::worker_of(self).map(|_| Ender { is_future: token::runs_for_future() });
-        let mut outcome = None;
-        while outcome.is_none() {
-            current::wait_once(true, |at_most| {
-                let pause = at_most.and_then(|at_most| Instant::now().checked_add(at_most));
-                let until = deadline.into_iter().chain(pause).min();
-                let wait = || self.crew.wait_until(until, &met);
-                let is_met = ender.map_or_else(wait, |ender| self.crew.as_ender(ender, wait));
-                let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
-                outcome = (is_met || is_late).then_some(is_met);
-            });
-        }
-        outcome.unwrap_or(false)
+        let own = current::worker_of(self);
+        let wait_until = |until| {
+            let wait = || self.crew.wait_until(until, &met);
+            own.map_or_else(wait, |worker| self.crew.as_ender(worker.leaves(), wait))
+        };
+        let is_late = || deadline.is_some_and(|deadline| deadline <= Instant::now());
+        let future = own.and_then(|_| token::current_future());
+        let mut gives_up = false;
+        self.crew.with_future_as_ender(future, || {
+            // At once, and after each round, since a round may run a task instead of waiting.
+            let mut is_met = wait_until(Some(Instant::now()));
+            while !is_met && !is_late() && !gives_up {
+                // What another pool waits for is not here; but without an end it is no use to hold this one up.
+                let may_run = own.is_some() || deadline.is_none();
+                current::wait_once(may_run, |at_most| {
+                    gives_up = at_most.is_some() && own.is_some_and(Worker::is_stuck);
+                    let pause = at_most.filter(|_| !gives_up).unwrap_or_default();
+                    let until = at_most.and_then(|_| Instant::now().checked_add(pause));
+                    is_met = wait_until(deadline.into_iter().chain(until).min());
+                });
+                // What was seen once is kept: others who saw it too may be about to go on.
+                is_met = is_met || wait_until(Some(Instant::now()));
+            }
+            is_met
+        })
     }
 
     /// Whether nothing is left and nothing can come any more. Tasks that wait for just that do not count.
     fn is_dry(&self, roll: &Roll) -> bool {
         self.sleep.while_asleep(|asleep| {
-            asleep + roll.enders == roll.running + roll.standing_still
-                && roll.leaving == 0
-                && self.futures.live() == roll.futures_as_enders
-                && !self.anything_waits()
+            roll.all_rest(asleep) && self.futures.live() == roll.enders.futures() && !self.anything_waits()
         })
     }
 
@@ -193,10 +209,10 @@ impl Shared {
             task.cancel();
         }
         // A task may stop its own pool: its thread is not waited for.
-        self.wait_as_ender(deadline, |roll| roll.alive <= roll.enders);
+        self.wait_as_ender(deadline, |roll| roll.alive <= roll.enders.threads());
         let ended = self.crew.roll().alive == 0;
         if ended {
-            for thread in threads {
+            for thread in threads.into_iter().chain(self.sleep.helper()) {
                 // A worker's thread ends the process rather than unwind, so there is nothing to be told.
                 let _ = thread.join();
             }

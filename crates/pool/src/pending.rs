@@ -92,7 +92,7 @@ impl Pending {
         self.tasks.fetch_add(own, PENDING_OVER.acquire()).wrapping_add(own) == 0
     }
 
-    /// Whether all are over, if the scope's thread has settled and run nothing since.
+    /// Whether all are over, if the scope's thread has settled and run nothing since. It looks without writing.
     pub(crate) fn is_over(&self) -> bool {
         // PENDING_OVER, the waiter's end (Acquire).
         self.tasks.load(PENDING_OVER.acquire()) == 0

@@ -4,8 +4,9 @@
 //! purged by the thread that waits for the scope. So a scope needs no error and cannot be refused; a pool that is short
 //! of room costs it speed only.
 //!
-//! The thread that waits is not idle if it is a worker: it runs what waits in its own queue, newest first, where the
-//! scope's tasks are.
+//! The thread that waits is not idle if it is a worker: it runs what waits in its own queue of the scope's tasks, newest
+//! first. Others that lie before these it puts where another worker finds them: they may take long, or wait for what
+//! comes after the scope, or have scopes of their own and so on, on one stack.
 //!
 //! What a scope and its tasks share lies in the frame of `scope`, which costs it no allocation; a task's last step
 //! there is to count itself as over.
@@ -19,10 +20,11 @@ use crate::options::Priority;
 use crate::patience::comes_soon;
 use crate::pending::{Bed, Pending};
 use crate::route::Route;
-use crate::task::{Ran, Run, Seed, Task, drop_panic};
+use crate::stack::OnTop;
+use crate::task::{PartOf, Ran, Run, Seed, Task, drop_panic};
 use crate::token;
 use crate::worker::Worker;
-use millpond_queue::Mark;
+use millpond_queue::{Mark, Refusal};
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
@@ -37,11 +39,13 @@ use std::time::Duration;
 /// So many tasks deep a thread runs what no queue takes; beyond, the thread that waits for the scope does.
 const DEPTH_MAX: u32 = 16;
 
-/// So many tasks of its worker's queue the thread of a scope runs in a row, before it spawns on, or asks whether the
-/// scope is over.
-const RUN_IN_A_ROW: usize = 64;
-/// Of the rounds in which it waits, every so many-th takes what any worker would take next.
-const OTHERS_EVERY: u64 = 64;
+/// So many tasks the thread of a scope runs when its worker's queue is full, before it spawns on.
+const RUN_FOR_ROOM: usize = 64;
+/// So many parts of something else a worker that waits for its scope goes on with in a row.
+const PARTS_IN_A_ROW: u64 = 16;
+/// The longest that it looks for the end before it does something else, whatever the pool's `spin`: what it waits for
+/// may wait for this very worker.
+const LOOK_MAX: Duration = Duration::from_micros(20);
 
 thread_local! {
     /// How many tasks of scopes this thread runs, one inside the other.
@@ -132,13 +136,14 @@ impl PoolHandle {
     }
 
     /// Runs `work` on a worker of this pool and returns what it returns; on a worker it is a plain call. There
-    /// [`join`](crate::join) forks. (Others call this `install`.)
+    /// [`join`](crate::join) forks. (Others call this `install`.) Waits for room if the queue is full. A pool that has
+    /// been drained or stopped cannot run it any more: then the caller does, and a join does not fork.
     pub fn inside<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         if current::worker_of(&self.shared).is_some() {
             return work();
         }
         let mut result = None;
-        self.scope(|scope| scope.spawn(|| result = Some(work())));
+        self.scope(|scope| scope.spawn_by(Priority::Normal, Wait::Forever, || result = Some(work())));
         result.expect("a scope's task that did not panic has run")
     }
 
@@ -163,19 +168,24 @@ impl<'scope> Scope<'scope, '_> {
 
     /// As [`spawn`](Self::spawn), in the lane of this priority.
     pub fn spawn_with<F: FnOnce() + Send + 'scope>(&'scope self, priority: Priority, task: F) {
+        self.spawn_by(priority, Wait::Never, task);
+    }
+
+    fn spawn_by<F: FnOnce() + Send + 'scope>(&'scope self, priority: Priority, wait: Wait, task: F) {
         // Before anybody can see the task; the body or the task that calls this keeps the count from zero meanwhile.
         self.state.pending.one_more(this_thread());
         let scoped = Scoped { work: Some(task), state: NonNull::from(&self.state) };
         // SAFETY: `scope` does not return before `pending` is zero, which is after the task was run: dropped unrun it
         // hands itself back to the scope. So it is over before anything in `'scope` ends.
         let seed = unsafe { Seed::borrowing(scoped) };
-        let route = Route { priority, ..Route::default() };
+        let in_own_queue = priority == Priority::Normal || self.deep_worker().is_some();
+        let route =
+            Route { priority: if in_own_queue { Priority::Normal } else { priority }, ..Route::default() };
         let Err(seed) = self.pool.shared.admit_at_once(route, seed) else { return };
-        if priority == Priority::Normal && self.state.pending.is_of(this_thread()) {
+        if in_own_queue && self.state.pending.is_of(this_thread()) {
             self.make_room();
         }
-        if let Err(refusal) = self.pool.shared.admit(route, seed.into_task(), Wait::Never) {
-            let task = refusal.into_inner();
+        if let Err(task) = self.admit(route, seed.into_task(), wait) {
             if DEPTH.get() < DEPTH_MAX {
                 self.run_here([task]);
             } else {
@@ -185,30 +195,41 @@ impl<'scope> Scope<'scope, '_> {
         }
     }
 
+    fn admit(&self, route: Route, task: Task, wait: Wait) -> Result<(), Task> {
+        match self.deep_worker() {
+            Some(worker) => worker.own.push(task).map(|()| worker.tell_lightly()),
+            None => self.pool.shared.admit(route, task, wait).map_err(Refusal::into_inner),
+        }
+    }
+
+    /// The worker that this thread is, if there is so much on its stack that it takes nothing from elsewhere. Nobody
+    /// else may be left to come for what it would put there.
+    fn deep_worker(&self) -> Option<&Worker> {
+        current::worker_of(&self.pool.shared).filter(|worker| !worker.stack.has_room(OnTop::Any))
+    }
+
     /// Waits until every task is over, and runs those that no worker will.
     fn wait(&self) {
         let worker = current::worker_of(&self.pool.shared);
         if let Some(worker) = worker {
             worker.tell_for_certain();
         }
-        let mut has_looked = false;
-        for round in 1_u64.. {
-            // What this worker's queue got since the scope began is mostly the scope's. But a task may be among it
-            // that spawns itself anew for ever, and others behind that one.
-            let has_more = self.run_newest(RUN_IN_A_ROW) == RUN_IN_A_ROW;
-            let is_others_turn = round.is_multiple_of(OTHERS_EVERY);
+        let (mut has_looked, mut parts) = (false, 0);
+        loop {
+            self.run_own(usize::MAX);
             // Taken out first: the lock must not be held while the task runs.
             let handed_back = self.state.rest().handed_back.pop();
             if let Some(task) = handed_back {
                 self.run_here([task]);
-            } else if self.state.pending.settle() || (!has_more && self.is_over_soon(&mut has_looked)) {
+            } else if self.state.pending.settle() || self.is_over_soon(&mut has_looked) {
                 return;
-            } else if has_more && !is_others_turn {
-                continue;
-            } else if let Some(task) = worker.and_then(|worker| worker.find_meanwhile(is_others_turn)) {
-                // Somebody else's: what this scope waits for may be behind it.
-                self.run_here([task]);
-            } else if !has_more {
+            } else if parts < PARTS_IN_A_ROW
+                && let Some(part) = worker.and_then(Worker::pop_part)
+            {
+                parts += 1;
+                self.run_here([part]);
+            } else {
+                parts = 0;
                 current::wait_once(true, |at_most| self.state.wait(at_most));
             }
         }
@@ -219,26 +240,38 @@ impl<'scope> Scope<'scope, '_> {
     fn make_room(&self) {
         let is_full = |worker: &Worker| worker.own.len() >= worker.own.limit();
         if DEPTH.get() < DEPTH_MAX && current::worker_of(&self.pool.shared).is_some_and(is_full) {
-            self.run_newest(RUN_IN_A_ROW);
+            self.run_own(RUN_FOR_ROOM);
         }
     }
 
-    /// Runs so many of what this worker's queue got since the scope began, if this is the thread of the scope, and a
-    /// worker's. Says how many there were.
-    fn run_newest(&self, count: usize) -> usize {
+    /// If this is the thread of the scope, and a worker's: runs so many of the scope's tasks in the worker's queue,
+    /// newest first, and puts others that lie before them aside.
+    fn run_own(&self, count: usize) {
         let own = current::worker_of(&self.pool.shared).zip(self.begun_at);
-        let Some((worker, begun_at)) = own else { return 0 };
-        let mut ran = 0;
-        let newest = iter::from_fn(|| worker.own.pop_since(begun_at)).inspect(|_| ran += 1);
+        let Some((worker, begun_at)) = own else { return };
+        let this_scope = PartOf::Scope(ptr::from_ref(&self.state).addr());
+        let newest = iter::from_fn(|| {
+            loop {
+                let task = worker.own.pop_since(begun_at)?;
+                if task.part_of() == this_scope {
+                    return Some(task);
+                }
+                if self.state.pending.count() == 0 {
+                    // There is nothing behind it any more.
+                    worker.push_own(task);
+                    return None;
+                }
+                worker.set_aside(task);
+            }
+        });
         self.run_here(newest.take(count));
-        ran
     }
 
     /// Whether it is over before it is worth while to do something else, if that has not been waited for. To be asked
     /// when settled.
     fn is_over_soon(&self, has_looked: &mut bool) -> bool {
-        !mem::replace(has_looked, true)
-            && comes_soon(self.pool.shared.config.spin, || self.state.pending.is_over())
+        let look = self.pool.shared.config.spin.min(LOOK_MAX);
+        !mem::replace(has_looked, true) && comes_soon(look, || self.state.pending.is_over())
     }
 
     /// Runs tasks on this thread, and counts them as any other.
@@ -269,7 +302,7 @@ impl State {
         let bed = bed_of(self);
         loop {
             let lay_down = bed.lie_down();
-            if self.pending.is_over() || !self.rest().handed_back.is_empty() {
+            if self.pending.settle() || !self.rest().handed_back.is_empty() {
                 return;
             }
             bed.wait(lay_down, at_most);
@@ -356,6 +389,10 @@ impl<F: FnOnce() + Send> Run for Scoped<F> {
     /// A scope promises that all of its tasks run.
     fn must_run(&self) -> bool {
         true
+    }
+
+    fn part_of(&self) -> PartOf {
+        PartOf::Scope(self.state.addr().get())
     }
 }
 

@@ -37,7 +37,19 @@ struct Kind {
     inherits: unsafe fn(*const Payload, &TaskRef),
     /// Whether it may not be dropped to make room.
     must_run: unsafe fn(*const Payload) -> bool,
+    /// What it is a part of.
+    part_of: unsafe fn(*const Payload) -> PartOf,
     counts_itself: bool,
+}
+
+/// What a task is a part of. Where not all can go on, these come before others that are to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PartOf {
+    Nothing,
+    /// It is a step of a future, or somebody waits for it, who may be a task.
+    Something,
+    /// Of the scope whose state is at this address.
+    Scope(usize),
 }
 
 /// What became of a task that was run.
@@ -221,6 +233,11 @@ pub(crate) trait Run: Send {
         false
     }
 
+    /// What it is a part of.
+    fn part_of(&self) -> PartOf {
+        PartOf::Nothing
+    }
+
     /// Drops it unrun. Does not unwind. Returns what had taken its place in the queue, if anything.
     fn discard(self, _why: Verdict) -> Option<Task>
     where
@@ -274,6 +291,13 @@ impl Task {
     pub(crate) fn must_run(&self) -> bool {
         // SAFETY: `kind` was made with the payload, which is whole and only looked at.
         unsafe { (self.kind.must_run)(&raw const self.payload) }
+    }
+
+    /// What it is a part of.
+    #[inline]
+    pub(crate) fn part_of(&self) -> PartOf {
+        // SAFETY: `kind` was made with the payload, which is whole and only looked at.
+        unsafe { (self.kind.part_of)(&raw const self.payload) }
     }
 
     /// It is about to wait in the place of `root`, which has ended.
@@ -350,11 +374,18 @@ const fn inline_kind<R: Run>() -> Kind {
         // SAFETY: by the caller's word there is an `R`, which is only looked at.
         unsafe { &*payload.cast::<R>() }.must_run()
     }
+    /// # Safety
+    /// As for `inherits`.
+    unsafe fn part_of<R: Run>(payload: *const Payload) -> PartOf {
+        // SAFETY: by the caller's word there is an `R`, which is only looked at.
+        unsafe { &*payload.cast::<R>() }.part_of()
+    }
     Kind {
         run: run::<R>,
         discard: discard::<R>,
         inherits: inherits::<R>,
         must_run: must_run::<R>,
+        part_of: part_of::<R>,
         counts_itself: R::COUNTS_ITSELF,
     }
 }
@@ -387,11 +418,18 @@ const fn block_kind<R: Run>() -> Kind {
         // SAFETY: by the caller's word there is a block of an `R`, which is only looked at.
         unsafe { &*payload.cast::<Block<R>>() }.must_run()
     }
+    /// # Safety
+    /// As for `inherits`.
+    unsafe fn part_of<R: Run>(payload: *const Payload) -> PartOf {
+        // SAFETY: by the caller's word there is a block of an `R`, which is only looked at.
+        unsafe { &*payload.cast::<Block<R>>() }.part_of()
+    }
     Kind {
         run: run::<R>,
         discard: discard::<R>,
         inherits: inherits::<R>,
         must_run: must_run::<R>,
+        part_of: part_of::<R>,
         counts_itself: R::COUNTS_ITSELF,
     }
 }

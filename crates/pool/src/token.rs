@@ -51,16 +51,19 @@ fn pool_stops() -> bool {
     false
 }
 
-/// Whether this thread is a worker whose pool is paused, so that it may begin no task.
+/// Whether this thread may begin the very task it waits for. If it is a worker, its pool is not paused, and there is
+/// room on its stack.
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) fn pool_pauses() -> bool {
-    crate::current::worker()
-        .is_some_and(|worker| worker.shared.attention() & crate::shared::attention::PAUSED != 0)
+pub(crate) fn may_begin_awaited() -> bool {
+    use crate::{shared::attention, stack::OnTop};
+    crate::current::worker().is_none_or(|worker| {
+        worker.shared.attention() & attention::PAUSED == 0 && worker.stack.has_room(OnTop::Awaited)
+    })
 }
 
 #[cfg(any(loom, shuttle))]
-pub(crate) fn pool_pauses() -> bool {
-    false
+pub(crate) fn may_begin_awaited() -> bool {
+    true
 }
 
 /// Tells whether one task has been cancelled, also on threads that do not run it.
@@ -166,8 +169,12 @@ impl Drop for Left {
     }
 }
 
-/// Whether what this thread runs is a future, or a part of one.
-pub(crate) fn runs_for_future() -> bool {
+/// Which future this thread runs, or a part of, as a name.
+pub(crate) fn current_future() -> Option<usize> {
+    current().filter(|_| runs_for_future()).map(|future| future.addr().get())
+}
+
+fn runs_for_future() -> bool {
     with_current(|task| task.is_some_and(TaskRef::is_future))
 }
 

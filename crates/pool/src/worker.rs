@@ -21,6 +21,7 @@ use crate::join::Forks;
 use crate::lanes::Turn;
 use crate::seat::Seat;
 use crate::shared::{Shared, attention};
+use crate::stack::{OnTop, Stack};
 use crate::task::{Seed, Task, drop_panic};
 use crate::token;
 use millpond_policy::steal::Thief;
@@ -76,8 +77,13 @@ pub(crate) struct Worker {
     has_risen: Cell<bool>,
     /// How many tasks are being run on this stack inside of others.
     depth: Cell<u32>,
+    pub(crate) stack: Stack,
+    /// Whether there was too much on it when something was last looked for to be run on top.
+    is_deep: Cell<bool>,
     /// Whether it stands still, and whether another stands in for it then.
     standing: Cell<Standing>,
+    /// Why it leaves, once it does.
+    leaves: Cell<Option<Leave>>,
     /// References to the pool of tasks that were freed here. They are given back many at a time: submitters count in
     /// the same word.
     references: RefCell<Vec<Arc<Shared>>>,
@@ -105,6 +111,7 @@ impl Worker {
         let thief =
             Thief::new(shared.config.stealing).expect("the settings were checked before the pool began");
         let seat = Arc::clone(shared.seat(number));
+        let stack = Stack::of(shared.config.stack_bytes);
         Self {
             shared,
             number,
@@ -126,7 +133,10 @@ impl Worker {
             mail_is_ripe: Cell::new(false),
             has_risen: Cell::new(false),
             depth: Cell::new(0),
+            stack,
+            is_deep: Cell::new(false),
             standing: Cell::new(Standing::No),
+            leaves: Cell::new(None),
             references: RefCell::new(Vec::with_capacity(REFERENCES_MAX)),
             seat,
         }
@@ -136,6 +146,7 @@ impl Worker {
     pub(crate) fn work(self) -> (StealQueue<Task>, Leave) {
         let leave = {
             let _entered = current::enter(&self);
+            self.stack.begins_here();
             // Whoever stood in for it would run the same hook first. If it waits for a task of this very pool, this
             // worker runs it.
             self.standing.set(Standing::Unrelieved);
@@ -155,10 +166,16 @@ impl Worker {
             self.share_next();
             // It does not count as running any more, so nobody is to stand in for it if the hook waits.
             self.standing.set(Standing::Relieved);
+            self.leaves.set(Some(leave));
             self.call(self.shared.config.on_stop.as_ref());
             leave
         };
         (self.own, leave)
+    }
+
+    /// Why it leaves, if it does.
+    pub(crate) fn leaves(&self) -> Option<Leave> {
+        self.leaves.get()
     }
 
     fn begin_to_take_tasks(&self) {
@@ -223,6 +240,17 @@ impl Worker {
             self.shared.overflow.push(task);
         }
         self.shared.sleep.work_came();
+    }
+
+    /// Puts a task that was in the way in this worker's own queue where all workers find it. If many are there already,
+    /// it is run in place, as what finds its pool full is.
+    pub(crate) fn set_aside(&self, task: Task) {
+        let is_full = self.shared.overflow.len() >= self.own.limit() && self.stack.has_room(OnTop::Any);
+        let task = if is_full { self.run_in_place(task).err() } else { Some(task) };
+        if let Some(task) = task {
+            self.shared.overflow.push(task);
+            self.shared.sleep.work_came();
+        }
     }
 
     /// As `push_own`, with a task that is made there: nobody can have missed it where it was before.

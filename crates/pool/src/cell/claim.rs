@@ -100,29 +100,34 @@ impl<T> Claim<T> {
 
     /// Sleeps until the task is done; `false` if it is not done in time.
     pub(crate) fn sleep(&mut self, until: Option<Instant>) -> bool {
-        let header = self.task.header();
-        while header.state.add_sleeper() {
+        while self.task.header().state.add_sleeper() {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
                 return false;
             }
+            let mut is_alone = false;
             let mut wait = |at_most: Option<Duration>| {
+                is_alone = at_most.is_some();
                 let left = left.into_iter().chain(at_most).min();
-                futex::wait(&header.bell, 0, left, Scope::Private);
+                futex::wait(&self.task.header().bell, 0, left, Scope::Private);
             };
             // Running another task might take longer than the caller would wait.
             let may_run = until.is_none();
             // SAFETY: the cell lives and is of the type its table was made for.
             unsafe { (self.task.table().wait_once)(self.task.0, may_run, &mut wait) };
+            if is_alone {
+                // Nobody can stand in for this worker, and perhaps nobody else will run the task: better late than never.
+                self.help();
+            }
         }
         true
     }
 
     /// Runs the task here if it is a closure that waits in a queue of the pool whose worker this thread is, and that
-    /// is not paused.
+    /// may begin it.
     pub(crate) fn help(&mut self) {
         let waits = self.task.look().is_queued() && !self.task.is_future();
-        if waits && self.task.is_inside() && !token::pool_pauses() {
+        if waits && self.task.is_inside() && token::may_begin_awaited() {
             match TaskRef::clone(&self.task).begin(false) {
                 Begun::Run(running) => drop(running.go()),
                 Begun::Close(closing) => closing.conclude(),

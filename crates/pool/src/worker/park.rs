@@ -12,7 +12,8 @@ use super::run::RunHere;
 use super::{Standing, Worker};
 use crate::counters::bump;
 use crate::shared::attention;
-use crate::task::Task;
+use crate::stack::OnTop;
+use crate::task::{PartOf, Task};
 use std::time::{Duration, Instant};
 
 /// Pauses of the processor between two looks.
@@ -140,8 +141,8 @@ impl Worker {
     }
 
     /// As `stand_still`, for one wait in a loop that looks again. If nobody can stand in for this worker, it runs a
-    /// task itself instead of waiting, since what it waits for may hang on it; unless the caller would not wait for
-    /// that.
+    /// task itself instead of waiting, since what it waits for may hang on it: any task if `may_run`, or else one that
+    /// goes on with what has begun.
     pub(crate) fn wait_once(&self, may_run: bool, wait: impl FnOnce(Option<Duration>)) {
         self.share_next();
         if self.standing.get() == Standing::Relieved {
@@ -153,29 +154,44 @@ impl Worker {
             let _before = self.note_standing(Standing::Relieved);
             return wait(None);
         }
-        if !may_run {
-            return wait(None);
-        }
-        let anything = || self.find(Keep).or_else(|| self.rob()).or_else(|| self.rob_mail(|_| true));
-        let task = if self.may_begin_inside() { anything() } else { None };
-        match task {
+        match self.find_meanwhile(may_run) {
             Some(task) => self.run_inside(task),
             None => wait(Some(UNRELIEVED_WAIT)),
         }
     }
 
-    /// A task to run inside one that waits, although another worker might stand in: the newest of this worker's own
-    /// queue, whose data is warm, or if that has been taken often enough what comes next here by the order of `find`.
-    pub(crate) fn find_meanwhile(&self, in_order: bool) -> Option<Task> {
-        match in_order && self.may_begin_inside() {
-            true => self.find(Keep),
-            false if self.may_go_deeper() => self.own.pop(),
-            false => None,
+    /// A task to be run on top of one that waits.
+    fn find_meanwhile(&self, may_be_any: bool) -> Option<Task> {
+        if self.shared.calls_worker(self.number) {
+            return None;
         }
+        let has_room = self.stack.has_room(OnTop::Any);
+        self.is_deep.set(!has_room);
+        if may_be_any && has_room {
+            return self.find(Keep).or_else(|| self.rob()).or_else(|| self.rob_mail(|_| true));
+        }
+        // Those that wait below this one wait for what others bring to its end, and here nobody else may be left to.
+        if self.stack.has_room(OnTop::Part) { self.find_part() } else { None }
     }
 
-    fn may_begin_inside(&self) -> bool {
-        self.may_go_deeper() && !self.shared.calls_worker(self.number)
+    /// The newest task of this worker's own queue, if it is a part of a scope: such tasks compute, as a rule, and do not
+    /// take long.
+    pub(crate) fn pop_part(&self) -> Option<Task> {
+        if self.shared.calls_worker(self.number) || !self.stack.has_room(OnTop::Any) {
+            return None;
+        }
+        let task = self.own.pop()?;
+        if let PartOf::Scope(_) = task.part_of() {
+            return Some(task);
+        }
+        self.push_own(task);
+        None
+    }
+
+    /// For a worker that nobody can stand in for, and that has just found nothing to run: whether tasks wait that it
+    /// cannot run, as too much is on its stack.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.is_deep.get() && self.shared.anything_waits()
     }
 
     fn note_standing(&self, standing: Standing) -> impl Drop + '_ {

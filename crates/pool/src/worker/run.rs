@@ -13,8 +13,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// So many tasks deep a submitter may run its task in place; beyond, a full pool refuses.
 pub(crate) const IN_PLACE_DEPTH_MAX: u32 = 16;
-/// So many tasks deep a worker that waits runs others meanwhile.
-const MEANWHILE_DEPTH_MAX: u32 = 64;
 
 /// Runs a task of which the worker knows that it runs no other.
 pub(super) struct RunHere<'a>(pub(super) &'a Worker);
@@ -84,11 +82,6 @@ impl Worker {
     /// How many tasks run on this stack inside of others.
     pub(crate) fn depth(&self) -> u32 {
         self.depth.get()
-    }
-
-    /// Whether there may be one more task on this stack, of those that a waiting worker runs meanwhile.
-    pub(crate) fn may_go_deeper(&self) -> bool {
-        self.depth.get() < MEANWHILE_DEPTH_MAX
     }
 
     /// Counts how a task ended.

@@ -4,12 +4,13 @@
 //! pool, a closed one, a purge, a stop, a panic; and each time what was borrowed is used afterwards.
 
 use crate::busy::{Busy, lone_worker, pool, small_pool, start, thread_name, until_asleep};
-use crate::eventually::{eventually, promptly};
+use crate::eventually::{Sleeper, eventually, promptly};
 use crate::witness::add;
-use millpond::{PoolConfig, PoolHandle, Priority};
+use millpond::{PoolConfig, PoolHandle, Priority, blocking};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -116,10 +117,11 @@ fn a_scope_on_a_worker_that_is_over_does_not_wait_for_what_was_there_before_it()
 }
 
 /// Spawns itself anew whenever it runs, until it is told to end.
-fn go_on(pool: &PoolHandle, ends: &Arc<AtomicBool>) {
+pub(crate) fn go_on(pool: &PoolHandle, ends: &Arc<AtomicBool>) {
     if !ends.load(Relaxed) {
         let (next, ends) = (pool.clone(), Arc::clone(ends));
-        pool.spawn(move || go_on(&next, &ends)).unwrap();
+        // The pool may have ended meanwhile.
+        let _ = pool.spawn(move || go_on(&next, &ends));
     }
 }
 
@@ -164,6 +166,117 @@ fn a_scope_ends_although_something_that_goes_on_for_ever_was_there_before_it() {
         ran.into_inner()
     });
     assert_eq!(ran, 1);
+}
+
+/// Begins `links` tasks one after the other, each from a scope that has so many tasks beside.
+fn chain(pool: &PoolHandle, links: usize, beside: usize, done: Sender<()>) {
+    if links == 0 {
+        return done.send(()).unwrap();
+    }
+    pool.scope(|scope| {
+        (0..beside).for_each(|_| scope.spawn(|| ()));
+        scope.spawn(|| {
+            let next = pool.clone();
+            pool.spawn(move || chain(&next, links - 1, beside, done)).unwrap();
+        });
+    });
+}
+
+#[test]
+fn a_chain_of_scopes_that_each_begin_the_next_does_not_grow_on_one_stack() {
+    for workers in [1, 2] {
+        for beside in [0, 1, 3] {
+            promptly("the chain ends", move || {
+                let pool = pool(workers);
+                let (done, ends) = mpsc::channel();
+                let handle = pool.handle();
+                pool.spawn(move || chain(&handle, 50_000, beside, done)).unwrap();
+                ends.recv().unwrap();
+            });
+        }
+    }
+}
+
+#[test]
+fn a_scope_does_not_wait_for_what_its_tasks_leave_behind() {
+    promptly("the scope returns", || {
+        let pool = pool(2);
+        let handle = pool.handle();
+        let scopes = pool.submit(move || {
+            let (after, waits) = mpsc::channel();
+            let left = Mutex::new(None);
+            handle.scope(|scope| {
+                scope.spawn(|| ());
+                scope.spawn(|| {
+                    let waits = move || blocking(|| waits.recv().unwrap());
+                    *left.lock().unwrap() = Some(handle.submit(waits).unwrap());
+                });
+            });
+            after.send(7).unwrap();
+            left.into_inner().unwrap().unwrap().wait().unwrap()
+        });
+        assert_eq!(scopes.unwrap().wait().unwrap(), 7);
+    });
+}
+
+#[test]
+fn a_scope_that_finds_no_room_in_its_workers_queue_runs_nothing_of_others() {
+    promptly("the body of the scope goes on", || {
+        let config = PoolConfig { workers: 2, local_capacity: 64, ..PoolConfig::default() };
+        let pool = start(config);
+        let handle = pool.handle();
+        let scopes = pool.submit(move || {
+            let (after, waits) = mpsc::channel();
+            let ran = AtomicUsize::new(0);
+            handle.scope(|scope| {
+                handle.spawn(move || blocking(|| waits.recv().unwrap())).unwrap();
+                (0..200).for_each(|_| scope.spawn(|| add(&ran, 1)));
+                after.send(()).unwrap();
+            });
+            ran.load(Relaxed)
+        });
+        assert_eq!(scopes.unwrap().wait().unwrap(), 200);
+    });
+}
+
+#[test]
+fn a_scope_in_a_pause_runs_its_own_tasks_and_nothing_of_others() {
+    promptly("the scope returns", || {
+        let pool = Arc::new(lone_worker(1024));
+        let (inner, others) = (Arc::clone(&pool), Arc::new(AtomicUsize::new(0)));
+        let told = Arc::clone(&others);
+        let scopes = pool.submit(move || {
+            let own = AtomicUsize::new(0);
+            inner.scope(|scope| {
+                scope.spawn(|| add(&own, 1));
+                let told = Arc::clone(&told);
+                inner.spawn(move || add(&told, 1)).unwrap();
+                scope.spawn(|| add(&own, 1));
+                inner.pause();
+            });
+            (own.into_inner(), told.load(Relaxed))
+        });
+        assert_eq!(scopes.unwrap().wait().unwrap(), (2, 0));
+        pool.resume();
+        eventually("the other task runs", || others.load(Relaxed) == 1);
+    });
+}
+
+#[test]
+fn work_that_is_to_run_inside_a_full_pool_waits_for_room() {
+    let pool = small_pool(1, 1);
+    let busy = Busy::one(&pool);
+    pool.spawn(|| ()).unwrap();
+    let sleeper = Sleeper::default();
+    thread::scope(|scope| {
+        let inside = scope.spawn(|| {
+            sleeper.about_to_sleep();
+            pool.inside(millpond::current_worker)
+        });
+        eventually("it waits", || sleeper.is_asleep());
+        busy.release();
+        assert_eq!(inside.join().unwrap(), Some(0));
+    });
 }
 
 #[test]
