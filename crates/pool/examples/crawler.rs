@@ -46,7 +46,8 @@ Crawls the pages of a web site that can be reached from one of them.
 usage: crawler [ADDRESS] [options]
 
   ADDRESS         where to begin, as http://host:port/path; only this host is visited, and only without TLS.
-                  Without it, a site of its own is served and crawled, twice
+                  Redirects are not followed: a page that answers with one counts as broken.
+                  Without an address, a site of its own is served and crawled, twice
   --pages N       stop when so many pages of ADDRESS have been fetched (default 1000)
   --at-once N     how many fetches may be under way (default 32)
   --timeout-ms N  how long a page may take, from asking to its last byte (default 2000)

@@ -32,6 +32,11 @@ impl Address {
         let rest =
             rest.ok_or_else(|| format!("expected an address as http://host:port/path, got {text:?}"))?;
         let (host, path) = rest.find('/').map_or((rest, "/"), |slash| rest.split_at(slash));
+        if host.split(':').next().is_none_or(str::is_empty) {
+            return Err(format!(
+                "expected a host behind http://, as in http://localhost:8000/, got {text:?}"
+            ));
+        }
         let with_port = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
         let found = with_port.to_socket_addrs().map_err(|error| format!("{host}: {error}"))?.next();
         let socket = found.ok_or_else(|| format!("{host}: no such host"))?;
