@@ -27,7 +27,7 @@ mod site;
 #[path = "crawler/web.rs"]
 mod web;
 
-use command_line::CommandLine;
+use command_line::{CommandLine, say};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use millpond::{Metrics, Pool, PoolConfig, PoolHandle, TaskError, TaskOptions, Ticket};
 use site::Site;
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), Box<dyn Error>> {
     let quick = env::var_os("MILLPOND_EXAMPLE_QUICK").is_some();
-    let mut words = CommandLine::read(HELP);
+    let mut words = CommandLine::read(HELP)?;
     let limits = Limits {
         pages: words.count("--pages", 1000)?,
         at_once: words.count("--at-once", 32)?,
@@ -82,15 +82,14 @@ fn run() -> Result<(), Box<dyn Error>> {
     let address = words.last()?;
     let pool = Pool::start(PoolConfig { workers, name: "crawler".to_owned(), ..PoolConfig::default() })?;
     match address {
-        Some(address) => crawl_site_of_others(&pool, &address, &limits, show)?,
+        Some(address) => crawl_site_of_others(&pool, &address.to_string_lossy(), &limits, show)?,
         None => crawl_own_site(&pool, &limits, if quick { 120 } else { 600 }, show)?,
     }
     let report = pool.drain(PATIENCE);
     if !report.is_finished() {
         return Err(format!("some fetches did not end within {PATIENCE:?}: {report:?}").into());
     }
-    print_metrics(&pool.metrics());
-    Ok(())
+    print_metrics(&pool.metrics())
 }
 
 fn crawl_site_of_others(
@@ -101,11 +100,12 @@ fn crawl_site_of_others(
 ) -> Result<(), Box<dyn Error>> {
     let (address, path) = Address::parse(address)?;
     let crawl = Crawl::run(pool, &address, &path, limits)?;
-    crawl.print(&address.to_string(), show);
+    let said = crawl.print(&address.to_string(), show);
     match crawl.broken.get(&path) {
         Some(reason) => Err(format!("{address}{path}: {reason}").into()),
         None if crawl.pages.is_empty() => Err(format!("{address}{path}: no answer in time").into()),
-        None => Ok(()),
+        // Only now: nobody may be reading any more, but what is broken is broken.
+        None => said,
     }
 }
 
@@ -118,7 +118,7 @@ fn crawl_own_site(
 ) -> Result<(), Box<dyn Error>> {
     let site = Site::open(pages)?;
     let whole = Crawl::run(pool, site.address(), "/page/0", &Limits { pages: usize::MAX, ..limits.clone() })?;
-    whole.print("the whole site", show);
+    whole.print("the whole site", show)?;
     site.expect_whole(&whole)?;
     let half = Crawl::run(
         pool,
@@ -126,14 +126,14 @@ fn crawl_own_site(
         "/page/0",
         &Limits { pages: whole.pages.len() / 2, ..limits.clone() },
     )?;
-    half.print("half of it", 0);
+    half.print("half of it", 0)?;
     site.expect_part(&half, whole.pages.len() / 2)?;
     let cancelled = site.close()?;
-    println!("the site is closed; {cancelled} connections were still open");
+    say!("the site is closed; {cancelled} connections were still open")?;
     if Site::was_held_up(&whole) || Site::was_held_up(&half) {
-        println!("pages that come were too slow, so not all of the site was reached; raise --timeout-ms\n");
+        say!("pages that come were too slow, so not all of the site was reached; raise --timeout-ms\n")?;
     } else {
-        println!("both crawls found what the site serves, and not a page more\n");
+        say!("both crawls found what the site serves, and not a page more\n")?;
     }
     Ok(())
 }
@@ -235,8 +235,8 @@ impl Crawl {
         }
     }
 
-    fn print(&self, what: &str, show: usize) {
-        println!(
+    fn print(&self, what: &str, show: usize) -> Result<(), Box<dyn Error>> {
+        say!(
             "{what}: {} pages, {} broken, {} too slow, {} cancelled, {} not needed, in {:.2} s",
             self.pages.len(),
             self.broken.len(),
@@ -244,14 +244,14 @@ impl Crawl {
             self.cancelled.len(),
             self.surplus.len(),
             self.elapsed.as_secs_f64()
-        );
+        )?;
         for (path, page) in self.pages.iter().take(show) {
-            println!("  {path:<16} {:>6} bytes, {:>2} links  {}", page.bytes, page.links.len(), page.title);
+            say!("  {path:<16} {:>6} bytes, {:>2} links  {}", page.bytes, page.links.len(), page.title)?;
         }
         for (path, reason) in self.broken.iter().take(show) {
-            println!("  {path:<16} {reason}");
+            say!("  {path:<16} {reason}")?;
         }
-        println!();
+        say!("")
     }
 }
 
@@ -268,16 +268,17 @@ fn begin_fetch(
     Ok(Fetch { path, ticket })
 }
 
-fn print_metrics(metrics: &Metrics) {
-    println!("workers    {} wanted, {} asleep", metrics.workers_wanted, metrics.workers_asleep);
-    println!(
+fn print_metrics(metrics: &Metrics) -> Result<(), Box<dyn Error>> {
+    say!("workers    {} wanted, {} asleep", metrics.workers_wanted, metrics.workers_asleep)?;
+    say!(
         "fetches    {} completed, {} too slow, {} cancelled, {} still live",
         metrics.completed,
         metrics.timed_out + metrics.expired,
         metrics.cancelled,
         metrics.futures_live
-    );
+    )?;
     for (number, worker) in metrics.workers.iter().enumerate() {
-        println!("worker {number}   {} fetches ended here, {} stolen", worker.completed, worker.stolen);
+        say!("worker {number}   {} fetches ended here, {} stolen", worker.completed, worker.stolen)?;
     }
+    Ok(())
 }

@@ -12,7 +12,7 @@
 
 mod command_line;
 
-use command_line::CommandLine;
+use command_line::{CommandLine, say};
 use millpond::{Events, Metrics, MetricsConfig, Pool, PoolConfig, Priority, TaskOptions};
 use std::env;
 use std::error::Error;
@@ -41,26 +41,27 @@ struct Settings {
     prometheus: bool,
     seconds: usize,
     workers: usize,
-    every: usize,
+    every: u32,
 }
 
 impl Settings {
-    fn read() -> Result<Self, String> {
+    fn read() -> Result<Self, Box<dyn Error>> {
         let quick = env::var_os("MILLPOND_EXAMPLE_QUICK").is_some();
-        let mut words = CommandLine::read(HELP);
+        let mut words = CommandLine::read(HELP)?;
+        let format = words.value("--format")?.unwrap_or_else(|| "lines".into());
         let settings = Self {
-            prometheus: match words.value("--format")?.as_deref() {
-                None | Some("lines") => false,
+            prometheus: match format.to_str() {
+                Some("lines") => false,
                 Some("prometheus") => true,
-                Some(other) => return Err(format!("--format: expected lines or prometheus, got {other:?}")),
+                _ => return Err(format!("--format: expected lines or prometheus, got {format:?}").into()),
             },
             seconds: words.count("--seconds", if quick { 1 } else { 5 })?,
             workers: words.count("--workers", 2)?,
-            every: words.count("--every", 128)?,
+            every: words.count_up_to("--every", 128, u32::MAX as usize)? as u32,
         };
         match words.last()? {
             None => Ok(settings),
-            Some(word) => Err(format!("{word}: expected options only; see --help")),
+            Some(word) => Err(format!("{}: expected options only; see --help", word.display()).into()),
         }
     }
 }
@@ -74,7 +75,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let pool = Pool::start(PoolConfig {
         workers: settings.workers,
         name: "example".to_owned(),
-        metrics: MetricsConfig { sample_every: settings.every as u32, ..MetricsConfig::default() },
+        metrics: MetricsConfig { sample_every: settings.every, ..MetricsConfig::default() },
         ..PoolConfig::default()
     })?;
     let events = pool.events(1000);
@@ -86,20 +87,21 @@ fn run() -> Result<(), Box<dyn Error>> {
         std::thread::sleep(BEAT);
         if started.elapsed().as_secs() > shown && !settings.prometheus {
             shown += 1;
-            show(&pool.metrics(), &events);
+            show(&pool.metrics(), &events)?;
         }
     }
     if !pool.drain(Duration::from_secs(30)).is_finished() {
         return Err("the tasks take longer than expected".into());
     }
     let metrics = pool.metrics();
-    if settings.prometheus {
-        print!("{}", pool.metrics_prometheus());
+    let said = if settings.prometheus {
+        say!("{}", pool.metrics_prometheus().trim_end())
     } else {
-        show(&metrics, &events);
-    }
+        show(&metrics, &events)
+    };
     match metrics.ended() {
-        ended if ended == accepted => Ok(()),
+        ended if ended == accepted => said,
+        // Nobody may be reading any more, but what is wrong is wrong.
         ended => Err(format!("{accepted} tasks were taken in, and {ended} have ended").into()),
     }
 }
@@ -119,10 +121,10 @@ fn submit_one(pool: &Pool, dice: &mut Dice) -> bool {
     pool.with(&options).try_spawn(work).is_ok()
 }
 
-fn show(metrics: &Metrics, events: &Events) {
+fn show(metrics: &Metrics, events: &Events) -> Result<(), Box<dyn Error>> {
     let busy: Vec<_> =
         metrics.workers.iter().map(|worker| format!("{:.0} %", worker.utilisation * 100.0)).collect();
-    println!(
+    say!(
         "{:>5.1} s  {:>8.0} tasks/s  {:>5} wait  {:>6} refused  wait p50 {:>9.1?} p99 {:>9.1?}  run p50 {:>8.1?} \
          p99 {:>8.1?}  busy {}",
         metrics.uptime.as_secs_f64(),
@@ -134,12 +136,13 @@ fn show(metrics: &Metrics, events: &Events) {
         metrics.run.p50,
         metrics.run.p99,
         busy.join(", "),
-    );
+    )?;
     let mut told = 0;
     let last = std::iter::from_fn(|| events.try_recv()).inspect(|_| told += 1).last();
     if let Some(last) = last {
-        println!("         {told} events, {} missed so far, the last one at {last}", events.missed());
+        say!("         {told} events, {} missed so far, the last one at {last}", events.missed())?;
     }
+    Ok(())
 }
 
 /// Numbers that look random, the same in every run.

@@ -22,7 +22,7 @@
 
 mod command_line;
 
-use command_line::CommandLine;
+use command_line::{CommandLine, say};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -69,9 +69,9 @@ struct Settings {
 }
 
 impl Settings {
-    fn read() -> Result<Self, String> {
+    fn read() -> Result<Self, Box<dyn Error>> {
         let quick = env::var_os("MILLPOND_EXAMPLE_QUICK").is_some();
-        let mut words = CommandLine::read(HELP);
+        let mut words = CommandLine::read(HELP)?;
         Ok(Self {
             output: words.value("--output")?.map(PathBuf::from),
             made_bytes: words.count("--mib", if quick { 6 } else { 48 })? << 20,
@@ -106,16 +106,16 @@ fn run() -> Result<(), Box<dyn Error>> {
         }
     };
     let totals = pipeline.finish()?;
-    totals.print(&settings, start.elapsed());
+    let said = totals.print(&settings, start.elapsed());
     match expected {
+        // Nobody may be reading any more, but what is wrong is wrong.
         Some(expected) if expected != totals.words => {
             Err("the words that were counted are not the words that were made up".into())
         }
         Some(expected) => {
-            println!("result     all {} words are as they were made up", expected.len());
-            Ok(())
+            said.and_then(|()| say!("result     all {} words are as they were made up", expected.len()))
         }
-        None => Ok(()),
+        None => said,
     }
 }
 
@@ -372,28 +372,26 @@ impl Read for MadeText {
 }
 
 impl Totals {
-    fn print(&self, settings: &Settings, elapsed: Duration) {
+    fn print(&self, settings: &Settings, elapsed: Duration) -> Result<(), Box<dyn Error>> {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-        println!("files      {}, {:.1} MiB, in {} blocks", self.files, mib(self.bytes_read), self.blocks);
-        println!(
+        say!("files      {}, {:.1} MiB, in {} blocks", self.files, mib(self.bytes_read), self.blocks)?;
+        say!(
             "packed     to {:.1} MiB in {:.2} s, {:.1} MiB a second",
             mib(self.bytes_packed),
             elapsed.as_secs_f64(),
             mib(self.bytes_read) / elapsed.as_secs_f64()
-        );
+        )?;
         let (waiting, queue) = (self.blocks_waiting_max, settings.queue);
-        println!("queue      at most {waiting} of {queue} blocks waited");
-        println!("checked    every block, {} at once because the lane was full", self.checked_in_place);
-        println!(
-            "drained    {} tasks that were left when the last block was written",
-            self.done_while_draining
-        );
+        say!("queue      at most {waiting} of {queue} blocks waited")?;
+        say!("checked    every block, {} at once because the lane was full", self.checked_in_place)?;
+        say!("drained    {} tasks that were left when the last block was written", self.done_while_draining)?;
         let mut words: Vec<_> = self.words.iter().collect();
         words.sort_by_key(|(word, count)| (std::cmp::Reverse(**count), (*word).clone()));
         let all: u64 = self.words.values().sum();
-        println!("words      {all}, {} of them different", words.len());
+        say!("words      {all}, {} of them different", words.len())?;
         for (word, count) in words.into_iter().take(settings.words) {
-            println!("           {count:>9} {}", String::from_utf8_lossy(word));
+            say!("           {count:>9} {}", String::from_utf8_lossy(word))?;
         }
+        Ok(())
     }
 }

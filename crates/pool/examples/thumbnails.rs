@@ -21,12 +21,12 @@
 
 mod command_line;
 
-use command_line::CommandLine;
+use command_line::{CommandLine, say};
 use image::{DynamicImage, ImageReader, Limits, Rgb, RgbImage};
 use indicatif::{ProgressBar, ProgressStyle};
 use millpond::{Pool, PoolConfig, TaskError, TaskOptions};
 use std::error::Error;
-use std::io::Cursor;
+use std::io::{self, Cursor, Write};
 use std::path::{Path, PathBuf};
 use std::process::{self, ExitCode};
 use std::sync::Arc;
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), Box<dyn Error>> {
     let quick = env::var_os("MILLPOND_EXAMPLE_QUICK").is_some();
-    let mut words = CommandLine::read(HELP);
+    let mut words = CommandLine::read(HELP)?;
     let settings = Settings {
         size: u32::try_from(words.count("--size", 160)?)?,
         queue: words.count("--queue", 4)?,
@@ -90,8 +90,9 @@ fn run() -> Result<(), Box<dyn Error>> {
         Some(folder) => {
             let output = settings.output.clone().unwrap_or_else(|| folder.join("thumbnails"));
             let batch = Batch::run(pool, folder, &output, &settings)?;
-            batch.print(&settings);
-            if batch.failed.is_empty() { Ok(()) } else { Err("some pictures could not be read".into()) }
+            let said = batch.print(&settings);
+            // Nobody may be reading any more, but what failed has failed.
+            if batch.failed.is_empty() { said } else { Err("some pictures could not be read".into()) }
         }
         None => shrink_samples(pool, &settings),
     }
@@ -103,7 +104,7 @@ fn shrink_samples(pool: Pool, settings: &Settings) -> Result<(), Box<dyn Error>>
     let sizes = make_samples(&pool, &folder.0, settings.samples)?;
     let output = settings.output.clone().unwrap_or_else(|| folder.0.join("thumbnails"));
     let batch = Batch::run(pool, &folder.0, &output, settings)?;
-    batch.print(settings);
+    batch.print(settings)?;
     if batch.done.len() != sizes.len() {
         return Err(format!("{} samples, but {} thumbnails", sizes.len(), batch.done.len()).into());
     }
@@ -120,8 +121,7 @@ fn shrink_samples(pool: Pool, settings: &Settings) -> Result<(), Box<dyn Error>>
     }
     match &batch.failed[..] {
         [(name, _)] if name == BROKEN_SAMPLE => {
-            println!("result    every sample but the broken one is there");
-            Ok(())
+            say!("result    every sample but the broken one is there")
         }
         failed => Err(format!("expected {BROKEN_SAMPLE} alone to fail, got {failed:?}").into()),
     }
@@ -196,24 +196,25 @@ impl Batch {
         Ok(())
     }
 
-    fn print(&self, settings: &Settings) {
+    fn print(&self, settings: &Settings) -> Result<(), Box<dyn Error>> {
         let bytes: usize = self.done.iter().map(|done| done.bytes_read).sum();
         let seconds = self.elapsed.as_secs_f64();
-        println!(
+        say!(
             "pictures  {} done in {seconds:.2} s, {:.1} a second, {:.1} MiB",
             self.done.len(),
             self.done.len() as f64 / seconds,
             bytes as f64 / f64::from(1 << 20)
-        );
+        )?;
         let Settings { queue, workers, .. } = settings;
-        println!(
+        say!(
             "memory    at most {} files at once: {queue} may wait, {workers} are worked on, 1 is being read",
             self.files_held_max
-        );
-        println!("failed    {}", self.failed.len());
+        )?;
+        say!("failed    {}", self.failed.len())?;
         for (name, reason) in &self.failed {
-            println!("          {name}: {reason}");
+            say!("          {name}: {reason}")?;
         }
+        Ok(())
     }
 }
 
@@ -338,7 +339,8 @@ impl TemporaryFolder {
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
-            eprintln!("{}: could not be removed: {error}", self.0.display());
+            // There is nowhere left to say that this cannot be said.
+            let _ = writeln!(io::stderr(), "{}: could not be removed: {error}", self.0.display());
         }
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! Not here: the crawler's side of HTTP (`web.rs`).
 
+use crate::command_line::say;
 use crate::web::Address;
 use crate::{Crawl, PATIENCE};
 use async_io::{Async, Timer};
@@ -36,7 +37,7 @@ impl Site {
         let pool = Pool::start(PoolConfig { workers: 1, name: "site".to_owned(), ..PoolConfig::default() })?;
         // Nobody waits for the server: it serves until its pool is stopped.
         drop(pool.spawn_async(serve(listener, pool.handle(), pages))?);
-        println!("serving {pages} pages at {address}/page/0\n");
+        say!("serving {pages} pages at {address}/page/0\n")?;
         Ok(Self { pool, pages, address })
     }
 
