@@ -11,7 +11,8 @@
 //! However large the files are, only so many blocks are in memory: the reader waits when `--queue` of them
 //! wait to be packed. A check is less urgent than the next block, so it has a lane of its own; when that is
 //! full as well, the worker that asks for it does it on the spot. A file packed block by block is one that
-//! `gunzip` reads.
+//! `gunzip` reads. It has its name when all of it is written and checked, and not before: Ctrl-C ends the
+//! pool, and of what was not whole by then nothing is left.
 //!
 //! ```sh
 //! cargo run --release --example pipeline -p millpond -- --help
@@ -20,17 +21,24 @@
 //! Without a folder it packs text that it makes up, whose words it knows, so it can check its own work. It
 //! ends with an error if anything is lost. `MILLPOND_EXAMPLE_QUICK=1` makes it short.
 
+#[path = "pipeline/archive.rs"]
+mod archive;
 mod command_line;
+mod folders;
+mod interrupt;
 
+use archive::{Archive, Part};
 use command_line::{CommandLine, say};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use interrupt::Interrupt;
 use millpond::{Pool, PoolConfig, PoolHandle, Priority, TaskOptions, Ticket};
 use std::collections::{HashMap, VecDeque};
 use std::error::Error;
+use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -44,24 +52,30 @@ usage: pipeline [FOLDER] [options]
 
   FOLDER           pack the files in it, but not those in folders below; without it, text that is made up
   --output FOLDER  write NAME.gz for every file there; without it, what is packed is measured and forgotten
-  --mib N          how much text to make up (default 48)
-  --block-kib N    cut files into blocks of so many KiB (default 512)
+  --mib N          how much text to make up (default 48, at most 1048576)
+  --block-kib N    cut files into blocks of so many KiB (default 512, at most 65536)
   --queue N        how many blocks may wait to be packed (default 8)
   --workers N      how many workers (default: one for each processor)
   --words N        how many of the most frequent words to show (default 5)
+
+An archive is called NAME.gz.part until it is whole. Ctrl-C removes those; a second Ctrl-C ends at once.
 ";
 
 /// Longer than any block takes: a pipeline that stands still must not stand for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Below this a half is counted here and not offered to another worker.
 const COUNT_BYTES_MIN: usize = 32 << 10;
+/// More than anybody waits for: 1 TiB.
+const MADE_MIB_MAX: usize = 1 << 20;
+/// Each worker holds a block and the queue some more; a larger one could take longer than `PATIENCE`, too.
+const BLOCK_KIB_MAX: usize = 64 << 10;
 
 type Words = HashMap<Box<[u8]>, u64>;
 
 struct Settings {
     folder: Option<PathBuf>,
     output: Option<PathBuf>,
-    made_bytes: usize,
+    made_bytes: u64,
     block_bytes: usize,
     queue: usize,
     workers: usize,
@@ -74,8 +88,9 @@ impl Settings {
         let mut words = CommandLine::read(HELP)?;
         Ok(Self {
             output: words.value("--output")?.map(PathBuf::from),
-            made_bytes: words.count("--mib", if quick { 6 } else { 48 })? << 20,
-            block_bytes: words.count("--block-kib", 512)? << 10,
+            // Neither overflows, also where `usize` is short: that is what the limits are for, among other things.
+            made_bytes: (words.count_up_to("--mib", if quick { 6 } else { 48 }, MADE_MIB_MAX)? as u64) << 20,
+            block_bytes: words.count_up_to("--block-kib", 512, BLOCK_KIB_MAX)? << 10,
             queue: words.count("--queue", 8)?,
             workers: words.count("--workers", thread::available_parallelism().map_or(1, usize::from))?,
             words: words.count("--words", 5)?,
@@ -90,18 +105,19 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), Box<dyn Error>> {
     let settings = Settings::read()?;
+    let interrupt = Interrupt::listen()?;
     let start = Instant::now();
-    let mut pipeline = Pipeline::start(&settings)?;
-    let expected = match &settings.folder {
-        Some(folder) => {
-            for file in files_of(folder)? {
-                pipeline.pack_file(&file)?;
-            }
+    // Before anything is made: a folder that cannot be read leaves no trace.
+    let files = settings.folder.as_deref().map(files_of).transpose()?;
+    let mut pipeline = Pipeline::start(&settings, &interrupt)?;
+    let expected = match files {
+        Some(files) => {
+            pipeline.pack_files(&files)?;
             None
         }
         None => {
             let mut text = MadeText::new(settings.made_bytes);
-            pipeline.pack("made-up.txt", &mut text)?;
+            pipeline.pack("made-up.txt".as_ref(), &mut text)?;
             Some(text.counted())
         }
     };
@@ -153,88 +169,126 @@ struct Totals {
     done_while_draining: u64,
 }
 
+/// A file whose blocks are all packed and written, though some may still be waiting to be checked.
+struct Written {
+    name: String,
+    part: Option<Part>,
+    checks: Vec<Ticket<bool>>,
+}
+
 struct Pipeline<'a> {
     pool: Pool,
     settings: &'a Settings,
-    checks: Vec<Ticket<bool>>,
+    interrupt: &'a Interrupt,
+    written: VecDeque<Written>,
     totals: Totals,
 }
 
 impl<'a> Pipeline<'a> {
-    fn start(settings: &'a Settings) -> Result<Self, Box<dyn Error>> {
+    fn start(settings: &'a Settings, interrupt: &'a Interrupt) -> Result<Self, Box<dyn Error>> {
         let config = PoolConfig {
             workers: settings.workers,
             queue_capacity: settings.queue,
             name: "packer".to_owned(),
             ..PoolConfig::default()
         };
+        let pool = Pool::start(config)?;
         if let Some(output) = &settings.output {
-            fs::create_dir_all(output).map_err(|error| format!("{}: {error}", output.display()))?;
+            folders::open_output(output, settings.folder.as_deref())?;
         }
-        Ok(Self { pool: Pool::start(config)?, settings, checks: Vec::new(), totals: Totals::default() })
+        Ok(Self { pool, settings, interrupt, written: VecDeque::new(), totals: Totals::default() })
     }
 
-    fn pack_file(&mut self, path: &Path) -> Result<(), Box<dyn Error>> {
-        let name = path.file_name().expect("a file in a folder has a name").to_string_lossy();
-        let mut file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        self.pack(&name, &mut file)
+    fn pack_files(&mut self, paths: &[PathBuf]) -> Result<(), Box<dyn Error>> {
+        for path in paths {
+            if self.interrupt.came() {
+                break;
+            }
+            let mut file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            self.pack(path.file_name().expect("a file in a folder has a name"), &mut file)?;
+            self.publish_checked(false)?;
+        }
+        Ok(())
     }
 
-    /// Reads `input` to its end, has its blocks packed, and writes them in their order.
-    fn pack(&mut self, name: &str, input: &mut dyn Read) -> Result<(), Box<dyn Error>> {
-        let mut output: Box<dyn Write> = match &self.settings.output {
-            Some(folder) => Box::new(BufWriter::new(File::create(folder.join(format!("{name}.gz")))?)),
-            None => Box::new(io::sink()),
-        };
+    /// Reads `input` to its end, has its blocks packed, and writes them in their order. Stops at Ctrl-C.
+    fn pack(&mut self, name: &OsStr, input: &mut dyn Read) -> Result<(), Box<dyn Error>> {
+        let output = self.settings.output.as_deref();
+        let mut archive = output.map(|folder| Archive::create(folder, name)).transpose()?;
+        let name = name.to_string_lossy().into_owned();
         let mut waiting: VecDeque<Ticket<Result<Packed, String>>> = VecDeque::new();
+        let mut checks = Vec::new();
         // What is packed and waits to be written takes memory too.
         let waiting_max = self.settings.queue + self.settings.workers;
-        let mut cut = Cutter { block_bytes: self.settings.block_bytes, rest: Vec::new() };
-        while let Some(block) = cut.next(input)? {
+        let mut cut = Cutter { block_bytes: self.settings.block_bytes, rest: Vec::new(), is_begun: false };
+        while !self.interrupt.came()
+            && let Some(block) = cut.next(input).map_err(|error| format!("{name}: {error}"))?
+        {
             self.totals.bytes_read += block.len() as u64;
             let pool = self.pool.handle();
             // Waits while the queue is full: so the reader is never far ahead of the workers.
             waiting.push_back(self.pool.submit(move || pack_block(&pool, block))?);
             while waiting.len() > waiting_max || waiting.front().is_some_and(Ticket::is_done) {
                 let oldest = waiting.pop_front().expect("there is one in front");
-                self.write(oldest, &mut output)?;
+                checks.push(self.write(oldest, archive.as_mut())?);
             }
         }
         for oldest in waiting {
-            self.write(oldest, &mut output)?;
+            if self.interrupt.came() {
+                break;
+            }
+            checks.push(self.write(oldest, archive.as_mut())?);
         }
-        output.flush()?;
-        self.totals.files += 1;
+        // What was given up half-way is removed with its archive.
+        if !self.interrupt.came() {
+            self.written.push_back(Written { name, part: archive.map(Archive::close), checks });
+        }
         Ok(())
     }
 
     fn write(
         &mut self,
         ticket: Ticket<Result<Packed, String>>,
-        output: &mut dyn Write,
-    ) -> Result<(), Box<dyn Error>> {
+        archive: Option<&mut Archive>,
+    ) -> Result<Ticket<bool>, Box<dyn Error>> {
         let packed = ticket.wait()??;
-        output.write_all(&packed.bytes)?;
-        self.checks.push(packed.checked);
+        if let Some(archive) = archive {
+            archive.write(&packed.bytes)?;
+        }
         self.totals.blocks += 1;
         self.totals.bytes_packed += packed.bytes.len() as u64;
         for (word, count) in packed.words {
             *self.totals.words.entry(word).or_default() += count;
+        }
+        Ok(packed.checked)
+    }
+
+    /// Looks at the checks, file by file, and gives those that are well their names. Stops at a file that is
+    /// not checked yet, unless it is to `wait` for it.
+    fn publish_checked(&mut self, wait: bool) -> Result<(), Box<dyn Error>> {
+        let is_checked = |file: &Written| file.checks.iter().all(Ticket::is_done);
+        while self.written.front().is_some_and(|file| wait || is_checked(file)) {
+            let Written { name, part, checks } = self.written.pop_front().expect("there is one in front");
+            for (block, check) in checks.into_iter().enumerate() {
+                if !check.wait()? {
+                    let wrong = "does not unpack to what it was made of";
+                    return Err(format!("{name}: block {block} {wrong}").into());
+                }
+            }
+            part.map_or(Ok(()), Part::publish)?;
+            self.totals.files += 1;
         }
         Ok(())
     }
 
     /// Lets the pool finish what it has, looks at the checks, and sees whether the books balance.
     fn finish(mut self) -> Result<Totals, Box<dyn Error>> {
-        let report = self.pool.drain(PATIENCE);
+        let completed_before = self.pool.metrics().completed;
+        let Some(report) = self.interrupt.drain(&self.pool, PATIENCE) else { return Err(self.give_up()) };
         if !report.is_finished() {
             return Err(format!("not everything was done after {PATIENCE:?}: {report:?}").into());
         }
-        for (block, check) in self.checks.into_iter().enumerate() {
-            if !check.wait()? {
-                return Err(format!("block {block} does not unpack to what it was made of").into());
-            }
-        }
+        self.publish_checked(true)?;
         let metrics = self.pool.metrics();
         // Each block is two tasks: one packs it, one checks it. Nothing else was submitted.
         if metrics.completed != 2 * self.totals.blocks || metrics.ended() != metrics.completed {
@@ -242,8 +296,25 @@ impl<'a> Pipeline<'a> {
         }
         self.totals.blocks_waiting_max = metrics.lanes[Priority::Normal as usize].len_max;
         self.totals.checked_in_place = metrics.workers.iter().map(|worker| worker.ran_in_place).sum();
-        self.totals.done_while_draining = report.completed;
+        self.totals.done_while_draining = metrics.completed - completed_before;
         Ok(self.totals)
+    }
+
+    /// After Ctrl-C: ends the pool without what still waits, and says what there is now.
+    fn give_up(mut self) -> Box<dyn Error> {
+        if let Err(error) = self.publish_checked(false) {
+            return error;
+        }
+        let report = self.pool.stop(PATIENCE);
+        if !report.is_finished() {
+            return format!("not everything had ended {PATIENCE:?} after Ctrl-C: {report:?}").into();
+        }
+        let (files, done, cancelled) = (self.totals.files, report.completed, report.cancelled);
+        let told = format!(
+            "{files} files are whole, of the others nothing is left; \
+             {done} tasks were let finish, {cancelled} were cancelled"
+        );
+        self.interrupt.end(&told).into()
     }
 }
 
@@ -299,9 +370,11 @@ struct Cutter {
     block_bytes: usize,
     /// The beginning of a line whose end is in the next block.
     rest: Vec<u8>,
+    is_begun: bool,
 }
 
 impl Cutter {
+    /// The next block. An empty input is one empty block, since an archive without a member is none.
     fn next(&mut self, input: &mut dyn Read) -> io::Result<Option<Vec<u8>>> {
         let mut block = std::mem::take(&mut self.rest);
         let wanted = self.block_bytes.saturating_sub(block.len());
@@ -311,7 +384,8 @@ impl Cutter {
         {
             self.rest = block.split_off(line_end + 1);
         }
-        Ok((!block.is_empty()).then_some(block))
+        let is_first = !std::mem::replace(&mut self.is_begun, true);
+        Ok((is_first || !block.is_empty()).then_some(block))
     }
 }
 
@@ -320,13 +394,13 @@ struct MadeText {
     vocabulary: Vec<String>,
     counts: Vec<u64>,
     random: u64,
-    bytes_left: usize,
+    bytes_left: u64,
     /// Made and not read yet.
     line: VecDeque<u8>,
 }
 
 impl MadeText {
-    fn new(bytes: usize) -> Self {
+    fn new(bytes: u64) -> Self {
         const SYLLABLES: [&str; 16] = [
             "mil", "pon", "ra", "tok", "se", "lan", "ti", "vor", "ge", "nu", "wei", "dro", "ba", "fis", "ku",
             "hem",
@@ -358,7 +432,7 @@ impl MadeText {
             self.line.extend(self.vocabulary[word].as_bytes());
             self.line.push_back(if place == 11 { b'\n' } else { b' ' });
         }
-        self.bytes_left = self.bytes_left.saturating_sub(self.line.len());
+        self.bytes_left = self.bytes_left.saturating_sub(self.line.len() as u64);
     }
 }
 

@@ -4,6 +4,8 @@
 //! A program of this size needs no crate for it. What is not understood is an error that says what was
 //! expected, so that a mistyped option is never taken for the default. Whoever reads the output may leave
 //! when it has seen enough, as `head` does; `println!` would panic then, so it is not used.
+//!
+//! Not here: Ctrl-C (`interrupt/mod.rs`).
 
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
