@@ -17,23 +17,28 @@
 //! ```
 //!
 //! Without a folder it makes samples, one of them broken, in a temporary folder that it removes again, and
-//! looks at every thumbnail. `MILLPOND_EXAMPLE_QUICK=1` makes fewer.
+//! looks at every thumbnail. `MILLPOND_EXAMPLE_QUICK=1` makes fewer. Ctrl-C cancels the pictures that wait and
+//! lets those finish that are worked on, so no thumbnail is half a thumbnail.
 
 mod command_line;
+mod folders;
+mod interrupt;
 
 use command_line::{CommandLine, say};
-use image::{DynamicImage, ImageReader, Limits, Rgb, RgbImage};
+use image::{DynamicImage, ImageFormat, ImageReader, Limits, Rgb, RgbImage};
 use indicatif::{ProgressBar, ProgressStyle};
+use interrupt::Interrupt;
 use millpond::{Pool, PoolConfig, TaskError, TaskOptions};
 use std::error::Error;
+use std::fs::{self, File};
 use std::io::{self, Cursor, Write};
 use std::path::{Path, PathBuf};
 use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
-use std::{env, fs, thread};
+use std::{env, thread};
 
 const HELP: &str = "
 Makes a thumbnail of every PNG and JPEG picture in a folder.
@@ -42,16 +47,24 @@ usage: thumbnails [FOLDER] [options]
 
   FOLDER            where the pictures are; without it, samples are made
   --output FOLDER   where the thumbnails go (default: FOLDER/thumbnails)
-  --size N          how long the longer side of a thumbnail is, in pixels (default 160)
+  --size N          how long the longer side of a thumbnail is, in pixels (default 160, at most 4096)
   --queue N         how many files may wait in memory (default 4)
   --workers N       how many workers (default: one for each processor)
-  --make-samples N  how many samples to make when there is no FOLDER (default 100)
+  --make-samples N  how many samples to make when there is no FOLDER (default 100, at most 10000)
 
-It ends with an error if a picture of yours could not be read; the others are done all the same.
+It ends with an error if a picture of yours failed; the others are done all the same. A thumbnail
+has the name of its picture, so it may not go where the pictures are. Ctrl-C ends it when the pictures are
+done that are worked on; a second Ctrl-C ends it at once.
 ";
 
 /// What a picture may take when it is unpacked. A file of a few bytes can claim to be enormous.
 const PICTURE_BYTES_MAX: u64 = 512 << 20;
+/// Longer than this is no thumbnail, and takes seconds and some 50 MiB for each worker.
+const SIZE_MAX: usize = 4096;
+/// These already take some GiB of the disk, for a while.
+const SAMPLES_MAX: usize = 10_000;
+/// So many are submitted at once; between two batches Ctrl-C is looked at.
+const SAMPLES_IN_BATCH: u32 = 16;
 /// Longer than any batch of pictures that is left in the queue takes.
 const PATIENCE: Duration = Duration::from_secs(120);
 const BROKEN_SAMPLE: &str = "broken.png";
@@ -60,7 +73,7 @@ struct Settings {
     size: u32,
     queue: usize,
     workers: usize,
-    samples: usize,
+    samples: u32,
     output: Option<PathBuf>,
     folder: Option<PathBuf>,
 }
@@ -73,13 +86,14 @@ fn run() -> Result<(), Box<dyn Error>> {
     let quick = env::var_os("MILLPOND_EXAMPLE_QUICK").is_some();
     let mut words = CommandLine::read(HELP)?;
     let settings = Settings {
-        size: u32::try_from(words.count("--size", 160)?)?,
+        size: words.count_up_to("--size", 160, SIZE_MAX)? as u32,
         queue: words.count("--queue", 4)?,
         workers: words.count("--workers", thread::available_parallelism().map_or(1, usize::from))?,
-        samples: words.count("--make-samples", if quick { 12 } else { 100 })?,
+        samples: words.count_up_to("--make-samples", if quick { 12 } else { 100 }, SAMPLES_MAX)? as u32,
         output: words.value("--output")?.map(PathBuf::from),
         folder: words.last()?.map(PathBuf::from),
     };
+    let interrupt = Interrupt::listen()?;
     let pool = Pool::start(PoolConfig {
         workers: settings.workers,
         queue_capacity: settings.queue,
@@ -87,23 +101,38 @@ fn run() -> Result<(), Box<dyn Error>> {
         ..PoolConfig::default()
     })?;
     match &settings.folder {
-        Some(folder) => {
-            let output = settings.output.clone().unwrap_or_else(|| folder.join("thumbnails"));
-            let batch = Batch::run(pool, folder, &output, &settings)?;
-            let said = batch.print(&settings);
-            // Nobody may be reading any more, but what failed has failed.
-            if batch.failed.is_empty() { said } else { Err("some pictures could not be read".into()) }
-        }
-        None => shrink_samples(pool, &settings),
+        Some(folder) => shrink_folder(pool, folder, &settings, &interrupt),
+        None => shrink_samples(pool, &settings, &interrupt),
+    }
+}
+
+fn shrink_folder(
+    pool: Pool,
+    folder: &Path,
+    settings: &Settings,
+    interrupt: &Interrupt,
+) -> Result<(), Box<dyn Error>> {
+    if pictures_of(folder)?.is_empty() {
+        return say!("there are no pictures in {}: nothing there ends in png, jpg or jpeg", folder.display());
+    }
+    let output = settings.output.clone().unwrap_or_else(|| folder.join("thumbnails"));
+    let batch = Batch::run(pool, folder, &output, settings, interrupt)?;
+    let said = batch.print(settings);
+    // Nobody may be reading any more, but what failed has failed.
+    match batch.failed.len() {
+        0 => said,
+        failed => Err(format!("{failed} of {} pictures failed", failed + batch.done.len()).into()),
     }
 }
 
 /// Makes samples, shrinks them, and looks whether everything came out as it must.
-fn shrink_samples(pool: Pool, settings: &Settings) -> Result<(), Box<dyn Error>> {
+fn shrink_samples(pool: Pool, settings: &Settings, interrupt: &Interrupt) -> Result<(), Box<dyn Error>> {
     let folder = TemporaryFolder::new()?;
-    let sizes = make_samples(&pool, &folder.0, settings.samples)?;
+    // Dropped before the folder is: by then nobody makes a sample any more, whatever went wrong.
+    let pool = pool;
+    let sizes = make_samples(&pool, &folder.0, settings.samples, interrupt)?;
     let output = settings.output.clone().unwrap_or_else(|| folder.0.join("thumbnails"));
-    let batch = Batch::run(pool, &folder.0, &output, settings)?;
+    let batch = Batch::run(pool, &folder.0, &output, settings, interrupt)?;
     batch.print(settings)?;
     if batch.done.len() != sizes.len() {
         return Err(format!("{} samples, but {} thumbnails", sizes.len(), batch.done.len()).into());
@@ -145,19 +174,28 @@ struct Batch {
 type Outcome = (String, Result<Result<Done, String>, TaskError>);
 
 impl Batch {
-    fn run(pool: Pool, folder: &Path, output: &Path, settings: &Settings) -> Result<Self, Box<dyn Error>> {
+    fn run(
+        pool: Pool,
+        folder: &Path,
+        output: &Path,
+        settings: &Settings,
+        interrupt: &Interrupt,
+    ) -> Result<Self, Box<dyn Error>> {
         let start = Instant::now();
         let pictures = pictures_of(folder)?;
-        fs::create_dir_all(output).map_err(|error| format!("{}: {error}", output.display()))?;
+        folders::open_output(output, Some(folder))?;
         let bar = ProgressBar::new(pictures.len() as u64);
         bar.set_style(ProgressStyle::with_template("{bar:40} {pos} of {len}, {eta} left  {msg}")?);
         let (sender, outcomes) = mpsc::channel();
         let held = Arc::new(Held::default());
-        for picture in &pictures {
+        for picture in pictures.iter().take_while(|_| !interrupt.came()) {
             submit(&pool, picture, output, settings.size, &held, &bar, &sender)?;
         }
         drop(sender);
-        let report = pool.drain(PATIENCE);
+        let Some(report) = interrupt.drain(&pool, PATIENCE) else {
+            bar.finish_and_clear();
+            return Err(give_up(pool, &outcomes, pictures.len(), interrupt));
+        };
         bar.finish_and_clear();
         if !report.is_finished() {
             return Err(format!("not every picture was done after {PATIENCE:?}: {report:?}").into());
@@ -218,6 +256,23 @@ impl Batch {
     }
 }
 
+/// After Ctrl-C: ends the pool without the pictures that still wait, and says what there is now.
+fn give_up(
+    pool: Pool,
+    outcomes: &Receiver<Outcome>,
+    pictures: usize,
+    interrupt: &Interrupt,
+) -> Box<dyn Error> {
+    let report = pool.stop(PATIENCE);
+    if !report.is_finished() {
+        return format!("not everything had ended {PATIENCE:?} after Ctrl-C: {report:?}").into();
+    }
+    let done = outcomes.try_iter().filter(|(_, outcome)| matches!(outcome, Ok(Ok(_)))).count();
+    let told =
+        format!("{done} of {pictures} pictures are done, {} that waited were cancelled", report.cancelled);
+    interrupt.end(&told).into()
+}
+
 /// Reads a picture and gives it to the pool. Waits while the queue is full, which is what bounds the memory.
 fn submit(
     pool: &Pool,
@@ -228,8 +283,10 @@ fn submit(
     bar: &ProgressBar,
     sender: &Sender<Outcome>,
 ) -> Result<(), Box<dyn Error>> {
-    let name = picture.file_name().expect("a file in a folder has a name").to_string_lossy().into_owned();
-    let output = output.join(&name);
+    let name = picture.file_name().expect("a file in a folder has a name");
+    // Joined as it is and shown as it can be: two names that are not Unicode may look the same.
+    let output = output.join(name);
+    let name = name.to_string_lossy().into_owned();
     let file = held.hold(picture);
     let options = TaskOptions { name: Some(name.clone().into()), ..TaskOptions::default() };
     let ticket = pool.with(&options).submit(move || shrink(file?, &output, size))?;
@@ -252,8 +309,21 @@ fn shrink(file: HeldFile, output: &Path, size: u32) -> Result<Done, String> {
     limits.max_alloc = Some(PICTURE_BYTES_MAX);
     reader.limits(limits);
     let picture: DynamicImage = reader.decode().map_err(|error| error.to_string())?;
-    picture.thumbnail(size, size).save(output).map_err(|error| error.to_string())?;
+    let format = ImageFormat::from_path(output).map_err(|error| error.to_string())?;
+    let mut thumbnail = Cursor::new(Vec::new());
+    picture.thumbnail(size, size).write_to(&mut thumbnail, format).map_err(|error| error.to_string())?;
+    write(output, thumbnail.get_ref())?;
     Ok(Done { bytes_read: file.bytes.len() })
+}
+
+/// Writes a thumbnail, or nothing: half of one is not left behind on a full disk.
+fn write(output: &Path, thumbnail: &[u8]) -> Result<(), String> {
+    let told = |error| format!("{}: {error}", output.display());
+    File::create(output).map_err(told)?.write_all(thumbnail).map_err(|error| {
+        // If it cannot be removed either, the other error is the one to tell.
+        let _ = fs::remove_file(output);
+        told(error)
+    })
 }
 
 /// How many files are in memory, from being read to being done with.
@@ -299,16 +369,26 @@ fn pictures_of(folder: &Path) -> Result<Vec<PathBuf>, String> {
 type Samples = Vec<(String, (u32, u32))>;
 
 /// Makes so many samples, and one more that is broken.
-fn make_samples(pool: &Pool, folder: &Path, count: usize) -> Result<Samples, Box<dyn Error>> {
-    let tasks = (0..count as u32).map(|number| {
-        let folder = folder.to_owned();
-        move || make_sample(&folder, number)
-    });
-    let tickets = pool.submit_batch(tasks)?;
-    fs::write(folder.join(BROKEN_SAMPLE), b"\x89PNG\r\n\x1a\nand then nothing of the kind")?;
+fn make_samples(
+    pool: &Pool,
+    folder: &Path,
+    count: u32,
+    interrupt: &Interrupt,
+) -> Result<Samples, Box<dyn Error>> {
+    write(&folder.join(BROKEN_SAMPLE), b"\x89PNG\r\n\x1a\nand then nothing of the kind")?;
     let mut samples = Vec::new();
-    for ticket in tickets {
-        samples.push(ticket.wait()?.map_err(|error| format!("cannot make a sample: {error}"))?);
+    for first in (0..count).step_by(SAMPLES_IN_BATCH as usize) {
+        let numbers = first..count.min(first + SAMPLES_IN_BATCH);
+        let tasks = numbers.map(|number| {
+            let folder = folder.to_owned();
+            move || make_sample(&folder, number)
+        });
+        for ticket in pool.submit_batch(tasks)? {
+            if interrupt.came() {
+                return Err(interrupt.end("not all samples were made, and none is left").into());
+            }
+            samples.push(ticket.wait()?.map_err(|error| format!("cannot make a sample: {error}"))?);
+        }
     }
     Ok(samples)
 }
