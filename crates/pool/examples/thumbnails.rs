@@ -28,7 +28,7 @@ use command_line::{CommandLine, say};
 use image::{DynamicImage, ImageFormat, ImageReader, Limits, Rgb, RgbImage};
 use indicatif::{ProgressBar, ProgressStyle};
 use interrupt::Interrupt;
-use millpond::{Pool, PoolConfig, TaskError, TaskOptions};
+use millpond::{BatchError, Pool, PoolConfig, TaskError, TaskOptions};
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::{self, Cursor, Write};
@@ -383,7 +383,7 @@ fn make_samples(
             let folder = folder.to_owned();
             move || make_sample(&folder, number)
         });
-        for ticket in pool.submit_batch(tasks)? {
+        for ticket in pool.submit_batch(tasks).map_err(BatchError::forget)? {
             if interrupt.came() {
                 return Err(interrupt.end("not all samples were made, and none is left").into());
             }

@@ -11,6 +11,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
+use std::iter;
 use std::sync::{Mutex, PoisonError};
 
 /// Why a task was not taken in. It comes back with the answer.
@@ -111,33 +112,41 @@ impl fmt::Display for Refused {
 }
 
 /// Why a batch was not taken in as a whole. What was taken in before runs; its tickets are here.
-pub struct BatchError<F, T> {
+///
+/// The rest is the iterator itself, as it stands after the refused task: it may be endless, or dear to go through.
+/// `?` wants an error that borrows nothing, which the iterator may do: see [`forget`](Self::forget).
+pub struct BatchError<I: Iterator, T> {
     /// The tickets of the tasks that were taken in, in their order.
     pub accepted: Vec<Ticket<T>>,
     /// Why the next task was refused, and that task.
-    pub refused: SubmitError<F>,
-    /// The tasks after it, which were not tried.
-    pub rest: Vec<F>,
+    pub refused: SubmitError<I::Item>,
+    /// Yields the tasks after it, which were not tried.
+    pub rest: I,
 }
 
-impl<F, T> fmt::Debug for BatchError<F, T> {
+impl<I: Iterator, T> BatchError<I, T> {
+    /// The same answer without the tasks that were not taken in: an error that can go anywhere.
+    pub fn forget(self) -> BatchError<iter::Empty<()>, T> {
+        BatchError { accepted: self.accepted, refused: self.refused.forget(), rest: iter::empty() }
+    }
+}
+
+impl<I: Iterator, T> fmt::Debug for BatchError<I, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BatchError")
             .field("accepted", &self.accepted.len())
             .field("refused", &self.refused)
-            .field("rest", &self.rest.len())
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
-impl<F, T> fmt::Display for BatchError<F, T> {
+impl<I: Iterator, T> fmt::Display for BatchError<I, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (accepted, rest) = (self.accepted.len(), self.rest.len());
-        write!(f, "batch of {}: {accepted} taken in, then: {}", accepted + 1 + rest, self.refused)
+        write!(f, "batch: {} taken in, then: {}", self.accepted.len(), self.refused)
     }
 }
 
-impl<F, T> Error for BatchError<F, T> {}
+impl<I: Iterator, T> Error for BatchError<I, T> {}
 
 /// Why a task has no result.
 #[derive(Debug)]

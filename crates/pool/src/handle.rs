@@ -31,7 +31,7 @@ pub struct PoolHandle {
 }
 
 /// What `submit_batch` answers: a ticket for each task, or what was taken in before the first refusal and the rest.
-pub type BatchResult<F, T> = Result<Vec<Ticket<T>>, BatchError<F, T>>;
+pub type BatchResult<I, T> = Result<Vec<Ticket<T>>, BatchError<I, T>>;
 
 impl PoolHandle {
     /// Runs `task` on a worker; the ticket yields what it returns. Waits for room if the queue is full.
@@ -68,10 +68,19 @@ impl PoolHandle {
         self.plain().submit_by(task, Manner::AtMost(timeout))
     }
 
-    /// Submits tasks one after the other, waiting for room, until one is refused.
-    pub fn submit_batch<F, T>(&self, tasks: impl IntoIterator<Item = F>) -> BatchResult<F, T>
+    /// Submits tasks one after the other, waiting for room, until one is refused. Then the error has the tickets of
+    /// those before, that task, and the iterator with the rest.
+    ///
+    /// ```
+    /// let pool = millpond::Pool::start(millpond::PoolConfig::default())?;
+    /// let tickets = pool.submit_batch((1..=3).map(|number| move || number * number))?;
+    /// let squares: Result<Vec<_>, _> = tickets.into_iter().map(|ticket| ticket.wait()).collect();
+    /// assert_eq!(squares?, [1, 4, 9]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn submit_batch<I, T>(&self, tasks: I) -> BatchResult<I::IntoIter, T>
     where
-        F: FnOnce() -> T + Send + 'static,
+        I: IntoIterator<Item: FnOnce() -> T + Send + 'static>,
         T: Send + 'static,
     {
         self.plain().submit_batch(tasks)
@@ -275,9 +284,9 @@ impl Submission<'_> {
     }
 
     /// As [`PoolHandle::submit_batch`].
-    pub fn submit_batch<F, T>(self, tasks: impl IntoIterator<Item = F>) -> BatchResult<F, T>
+    pub fn submit_batch<I, T>(self, tasks: I) -> BatchResult<I::IntoIter, T>
     where
-        F: FnOnce() -> T + Send + 'static,
+        I: IntoIterator<Item: FnOnce() -> T + Send + 'static>,
         T: Send + 'static,
     {
         let mut tasks = tasks.into_iter();
@@ -286,7 +295,7 @@ impl Submission<'_> {
         while let Some(task) = tasks.next() {
             match self.submit(task) {
                 Ok(ticket) => accepted.push(ticket),
-                Err(refused) => return Err(BatchError { accepted, refused, rest: tasks.collect() }),
+                Err(refused) => return Err(BatchError { accepted, refused, rest: tasks }),
             }
         }
         Ok(accepted)

@@ -97,16 +97,16 @@ impl Account {
                     }
                 }
             }
-            Verb::Batch => self.submit_batches(pool, numbers.start, numbers.map(task).collect()),
+            Verb::Batch => self.submit_batches(pool, numbers.start, numbers.map(task)),
         }
     }
 
     /// Submits a batch, and what is left of it after a refusal as another.
-    fn submit_batches<F>(&mut self, pool: &PoolHandle, mut first: usize, mut tasks: Vec<F>)
+    fn submit_batches<I>(&mut self, pool: &PoolHandle, mut first: usize, mut tasks: I)
     where
-        F: FnOnce() -> usize + Send + 'static,
+        I: ExactSizeIterator<Item: FnOnce() -> usize + Send + 'static>,
     {
-        while !tasks.is_empty() {
+        while tasks.len() > 0 {
             let (tickets, stopped) = match pool.submit_batch(tasks) {
                 Ok(tickets) => (tickets, None),
                 Err(stopped) => (stopped.accepted, Some((stopped.refused, stopped.rest))),

@@ -5,7 +5,9 @@
 use crate::busy::{Busy, pool, small_pool, start, thread_name};
 use crate::eventually::{eventually, promptly};
 use crate::witness::{Witnesses, add};
-use millpond::{PoolConfig, Priority, SubmitError, TaskOptions};
+use millpond::{BatchError, Pool, PoolConfig, Priority, SubmitError, TaskOptions};
+use std::cell::Cell;
+use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -244,11 +246,48 @@ fn a_batch_that_is_refused_says_what_was_taken_in_and_hands_back_the_rest() {
         move || number
     });
     let error = pool.submit_batch(tasks).unwrap_err();
-    assert_eq!(error.to_string(), "batch of 10: 4 taken in, then: pool is closed; it takes nothing more");
+    assert_eq!(error.to_string(), "batch: 4 taken in, then: pool is closed; it takes nothing more");
+    assert_eq!(format!("{error:?}"), "BatchError { accepted: 4, refused: Closed(..), .. }");
     let taken_in: Vec<i32> = error.accepted.into_iter().map(|ticket| ticket.wait().unwrap()).collect();
     assert_eq!(taken_in, [0, 1, 2, 3]);
     assert_eq!(error.refused.into_inner()(), 4);
-    assert_eq!(error.rest.into_iter().map(|task| task()).collect::<Vec<_>>(), [5, 6, 7, 8, 9]);
+    assert_eq!(error.rest.map(|task| task()).collect::<Vec<_>>(), [5, 6, 7, 8, 9]);
+}
+
+#[test]
+fn an_endless_batch_that_is_refused_comes_back_with_the_tickets_of_what_was_taken_in() {
+    promptly("the batch is refused", || {
+        let pool = pool(1);
+        let tasks = (0..).map(|number| {
+            if number == 2 {
+                assert!(pool.drain(Duration::MAX).is_finished());
+            }
+            move || number
+        });
+        let mut error = pool.submit_batch(tasks).unwrap_err();
+        assert_eq!(error.accepted.into_iter().map(|ticket| ticket.wait().unwrap()).sum::<u64>(), 1);
+        assert_eq!(error.refused.into_inner()(), 2);
+        assert_eq!(error.rest.next().unwrap()(), 3, "the iterator goes on where it stood");
+    });
+}
+
+#[test]
+fn the_error_of_a_batch_goes_anywhere_without_its_tasks() {
+    fn submit(pool: &Pool) -> Result<(), Box<dyn Error + Send + Sync>> {
+        // The iterator borrows, and what the tasks hold is not `Sync`.
+        let numbers = [1, 2, 3];
+        let tasks = numbers.iter().map(|&number| {
+            let held = Cell::new(number);
+            move || held.get()
+        });
+        pool.submit_batch(tasks).map_err(BatchError::forget)?;
+        Ok(())
+    }
+    let pool = pool(1);
+    submit(&pool).unwrap();
+    assert!(pool.drain(Duration::MAX).is_finished());
+    let error = submit(&pool).unwrap_err();
+    assert_eq!(error.to_string(), "batch: 0 taken in, then: pool is closed; it takes nothing more");
 }
 
 #[test]
