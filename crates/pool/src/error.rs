@@ -25,13 +25,19 @@ pub enum SubmitError<F> {
     Closed(F),
     /// The task's deadline has passed already, or cannot be met.
     TooLate(F),
+    /// There is no memory for the lane of the task's priority, which is made when its first task comes.
+    OutOfMemory(F),
 }
 
 impl<F> SubmitError<F> {
     /// The task that was refused.
     pub fn into_inner(self) -> F {
         match self {
-            Self::Full(task) | Self::TimedOut(task) | Self::Closed(task) | Self::TooLate(task) => task,
+            Self::Full(task)
+            | Self::TimedOut(task)
+            | Self::Closed(task)
+            | Self::TooLate(task)
+            | Self::OutOfMemory(task) => task,
         }
     }
 
@@ -47,6 +53,7 @@ impl<F> SubmitError<F> {
             Self::TimedOut(task) => SubmitError::TimedOut(change(task)),
             Self::Closed(task) => SubmitError::Closed(change(task)),
             Self::TooLate(task) => SubmitError::TooLate(change(task)),
+            Self::OutOfMemory(task) => SubmitError::OutOfMemory(change(task)),
         }
     }
 
@@ -57,6 +64,7 @@ impl<F> SubmitError<F> {
             Self::TimedOut(_) => Refused::TimedOut,
             Self::Closed(_) => Refused::Closed,
             Self::TooLate(_) => Refused::TooLate,
+            Self::OutOfMemory(_) => Refused::OutOfMemory,
         }
     }
 
@@ -66,6 +74,7 @@ impl<F> SubmitError<F> {
             Self::TimedOut(_) => "TimedOut",
             Self::Closed(_) => "Closed",
             Self::TooLate(_) => "TooLate",
+            Self::OutOfMemory(_) => "OutOfMemory",
         }
     }
 }
@@ -96,6 +105,8 @@ pub enum Refused {
     Closed,
     /// The deadline has passed already, or cannot be met.
     TooLate,
+    /// There is no memory for the lane of its priority.
+    OutOfMemory,
 }
 
 impl fmt::Display for Refused {
@@ -107,6 +118,9 @@ impl fmt::Display for Refused {
             Self::TimedOut => "pool stayed full for the whole wait; try again later or raise queue_capacity",
             Self::Closed => "pool is closed; it takes nothing more",
             Self::TooLate => "task cannot be done by its deadline; submit it earlier or give it more time",
+            Self::OutOfMemory => {
+                "no memory for the lane of this priority; lower queue_capacity or submit with normal priority"
+            }
         })
     }
 }

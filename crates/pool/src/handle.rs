@@ -238,9 +238,14 @@ impl PoolHandle {
             // SAFETY: the task that comes back is the one made above, of an `R`.
             let work = |task: Task| unsafe { task.into_inner::<R>() };
             let refused = match refusal {
+                Refusal::Closed(task) => SubmitError::Closed(work(task)),
+                Refusal::Full(task) | Refusal::TimedOut(task)
+                    if self.shared.lanes.is_missing(route.priority) =>
+                {
+                    SubmitError::OutOfMemory(work(task))
+                }
                 Refusal::Full(task) => SubmitError::Full(work(task)),
                 Refusal::TimedOut(task) => SubmitError::TimedOut(work(task)),
-                Refusal::Closed(task) => SubmitError::Closed(work(task)),
             };
             self.shared.note_refusal(refused.reason());
             refused

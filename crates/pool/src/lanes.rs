@@ -95,7 +95,7 @@ impl Lanes {
     pub(crate) fn try_push(&self, priority: Priority, task: Task) -> Result<(), Refusal<Task>> {
         match self.gate(priority) {
             Some(gate) => gate.try_enqueue(task),
-            // There is no memory for the lane.
+            // There is no memory for the lane: see `is_missing`.
             None => Err(Refusal::Full(task)),
         }
     }
@@ -118,6 +118,7 @@ impl Lanes {
         timeout: Option<Duration>,
         otherwise: impl Fn() -> bool,
     ) -> Result<(), Refusal<Task>> {
+        // See `is_missing`. Whoever is told *full* comes back for the place elsewhere, and this will not change.
         let Some(gate) = self.gate(priority) else { return Err(Refusal::TimedOut(task)) };
         if gate.is_full() {
             self.push_into_full(gate, task, timeout, otherwise)
@@ -233,6 +234,11 @@ impl Lanes {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.made(Priority::Normal).is_some_and(Gate::is_closed)
+    }
+
+    /// Whether a lane has not been made. If one has just refused a task, there was no memory for it.
+    pub(crate) fn is_missing(&self, priority: Priority) -> bool {
+        self.made(priority).is_none()
     }
 
     pub(crate) fn stats(&self, priority: Priority) -> GateStats {

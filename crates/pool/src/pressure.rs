@@ -152,7 +152,7 @@ impl Shared {
         match why {
             Refused::Full => self.pressure.refused.fetch_add(1, Relaxed),
             Refused::TimedOut => self.pressure.timed_out.fetch_add(1, Relaxed),
-            Refused::Closed | Refused::TooLate => 0,
+            Refused::Closed | Refused::TooLate | Refused::OutOfMemory => 0,
         };
         self.events.tell(|| EventKind::Refused { why });
     }

@@ -51,6 +51,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/pool/src/waker.rs", "makes wakers of counted pointers"),
     ("crates/pool/src/work.rs", "pins a future that never moves"),
     ("crates/pool/tests/memory.rs", "is an allocator that counts"),
+    ("crates/pool/tests/no_memory.rs", "is an allocator that refuses"),
     ("crates/queue/src/sync.rs", "fences with a locked instruction"),
     ("crates/queue/src/model.rs", "touches a watched cell, so that a missing ordering shows as a race"),
     (
