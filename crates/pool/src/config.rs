@@ -156,12 +156,14 @@ pub enum StartError {
         most: usize,
         /// What was asked for.
         asked: usize,
+        /// The setting that says what the largest is, if one does.
+        most_is: Option<&'static str>,
     },
     /// A setting of a policy cannot work.
     Setting(BadSetting),
     /// The name cannot be a thread's: it holds a zero byte.
     Name(String),
-    /// There is no memory for the queues.
+    /// There is no memory for a queue: which, and for how many.
     OutOfMemory(String),
     /// The system would not start a thread.
     Thread(std::io::Error),
@@ -170,14 +172,32 @@ pub enum StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::OutOfBounds { field, least, most, asked } => {
-                write!(f, "{field}: expected {least} to {most}, got {asked}")
+            Self::OutOfBounds { field, least, most, asked, most_is } => {
+                write!(f, "{field}: expected {least} to {most}, got {asked}")?;
+                match most_is.filter(|_| asked > most) {
+                    Some(setting) => write!(f, "; raise {setting}"),
+                    None => Ok(()),
+                }
             }
             Self::Setting(bad) => bad.fmt(f),
             Self::Name(name) => write!(f, "name: expected text without a zero byte, got {name:?}"),
-            Self::OutOfMemory(what) => write!(f, "no memory for the queues: {what}; lower the capacities"),
-            Self::Thread(error) => write!(f, "cannot start a worker thread: {error}; lower workers"),
+            Self::OutOfMemory(what) => write!(f, "no memory for the queues: {what}; lower it"),
+            Self::Thread(error) => {
+                write!(f, "cannot start a worker thread: {error}; lower workers or stack_bytes")
+            }
         }
+    }
+}
+
+impl StartError {
+    /// There is no memory for what this setting asks for.
+    pub(crate) fn no_memory(field: &str, asked: usize) -> Self {
+        Self::OutOfMemory(format!("{field}: {asked} places"))
+    }
+
+    /// Why there is no further worker: the thread, or, wrapped, its queues.
+    pub(crate) fn of_worker(error: std::io::Error) -> Self {
+        error.downcast::<Self>().unwrap_or_else(Self::Thread)
     }
 }
 
@@ -199,13 +219,7 @@ impl std::error::Error for StartError {
 impl PoolConfig {
     /// The configuration with its defaults filled in, or what is wrong with it.
     pub(crate) fn checked(mut self) -> Result<Self, StartError> {
-        let within = |field, least, most, asked| {
-            if (least..=most).contains(&asked) {
-                Ok(())
-            } else {
-                Err(StartError::OutOfBounds { field, least, most, asked })
-            }
-        };
+        let within = |field, least, most, asked| bounded(field, least, most, asked, None);
         within("workers", 1, WORKERS_MAX, self.workers)?;
         if let Some(scaling) = &self.scaling
             && scaling.check().is_ok()
@@ -218,7 +232,8 @@ impl PoolConfig {
         }
         within("workers_max", self.workers, WORKERS_MAX, self.workers_max)?;
         if let Some(scaling) = &self.scaling {
-            within("scaling.workers_max", 1, self.workers_max, scaling.workers_max as usize)?;
+            let most = scaling.workers_max as usize;
+            bounded("scaling.workers_max", 1, self.workers_max, most, Some("workers_max"))?;
             if scaling.predict.is_some() {
                 // A forecast needs to know how long tasks run.
                 within("metrics.sample_every", 1, u32::MAX as usize, self.metrics.sample_every as usize)?;
@@ -239,6 +254,21 @@ impl PoolConfig {
             return Err(StartError::Name(self.name));
         }
         Ok(self)
+    }
+}
+
+/// Whether `asked` is within its bounds, the upper one of which may be a setting as well.
+pub(crate) fn bounded(
+    field: &'static str,
+    least: usize,
+    most: usize,
+    asked: usize,
+    most_is: Option<&'static str>,
+) -> Result<(), StartError> {
+    if (least..=most).contains(&asked) {
+        Ok(())
+    } else {
+        Err(StartError::OutOfBounds { field, least, most, asked, most_is })
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! Not here: what happens to tasks when the pool ends (`life.rs`).
 
-use crate::config::{PoolConfig, StartError};
+use crate::config::{PoolConfig, StartError, bounded};
 use crate::events::EventKind;
 use crate::handle::PoolHandle;
 use crate::life::Report;
@@ -31,7 +31,7 @@ impl Pool {
         let pool = Self { handle: PoolHandle { shared }, stopped: false };
         let shared = &pool.handle.shared;
         shared.choosing.swap(&shared.config.strategy, shared.now());
-        shared.crew.resize(shared, shared.config.workers).map_err(StartError::Thread)?;
+        shared.crew.resize(shared, shared.config.workers).map_err(StartError::of_worker)?;
         shared.scaling.begin(shared).map_err(StartError::Thread)?;
         Ok(pool)
     }
@@ -46,12 +46,9 @@ impl Pool {
     /// there are as many workers as could be started.
     pub fn resize(&self, workers: usize) -> Result<Report, StartError> {
         let before = self.shared.begin_report();
-        let most = self.shared.config.workers_max;
-        if !(1..=most).contains(&workers) {
-            return Err(StartError::OutOfBounds { field: "workers", least: 1, most, asked: workers });
-        }
+        bounded("workers", 1, self.shared.config.workers_max, workers, Some("workers_max"))?;
         let (from, to) = (self.shared.crew.wanted(), workers);
-        self.shared.crew.resize(&self.shared, workers).map_err(StartError::Thread)?;
+        self.shared.crew.resize(&self.shared, workers).map_err(StartError::of_worker)?;
         if to > from {
             self.shared.events.tell(|| EventKind::ScaledUp { from, to, reason: None });
         } else if to < from {

@@ -83,11 +83,14 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(config: PoolConfig) -> Result<Self, StartError> {
-        let no_memory = |reason: CapacityError| StartError::OutOfMemory(reason.to_string());
+        // How many there may be was checked before.
+        let no_memory = |field, asked| move |_: CapacityError| StartError::no_memory(field, asked);
         Ok(Self {
             started: Instant::now(),
-            lanes: Lanes::new(config.queue_capacity, config.lane_weights).map_err(no_memory)?,
-            forks: Ring::with_capacity(config.workers_max).map_err(no_memory)?,
+            lanes: Lanes::new(config.queue_capacity, config.lane_weights)
+                .map_err(no_memory("queue_capacity", config.queue_capacity))?,
+            forks: Ring::with_capacity(config.workers_max)
+                .map_err(no_memory("workers_max", config.workers_max))?,
             overflow: Overflow::default(),
             seats: (0..config.workers_max).map(|_| OnceLock::new()).collect(),
             seats_used: AtomicUsize::new(0),
@@ -113,9 +116,11 @@ impl Shared {
     }
 
     /// The seat of this number, made if it is the first time that somebody sits there.
-    pub(crate) fn furnish(&self, number: usize) -> Result<(), CapacityError> {
+    pub(crate) fn furnish(&self, number: usize) -> Result<(), StartError> {
         if self.seats[number].get().is_none() {
-            let _ = self.seats[number].set(Arc::new(Seat::new(&self.config)?));
+            let seat = Seat::new(&self.config)
+                .map_err(|_| StartError::no_memory("inbox_capacity", self.config.inbox_capacity))?;
+            let _ = self.seats[number].set(Arc::new(seat));
             self.seats_used.fetch_max(number + 1, Ordering::Release);
             full_fence();
             if self.lanes.is_closed() {

@@ -8,7 +8,7 @@
 #![cfg(not(any(loom, shuttle)))]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
-use millpond::{Pool, PoolConfig, Priority, Refused, SubmitError, TaskOptions};
+use millpond::{Pool, PoolConfig, Priority, Refused, StartError, SubmitError, TaskOptions};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ptr;
@@ -86,4 +86,29 @@ fn a_lane_without_memory_refuses_at_once_and_says_so_whatever_the_verb() {
     }
     let metrics = pool.metrics();
     assert_eq!((metrics.pressure.refused, metrics.pressure.timed_out), (0, 0), "it was not full");
+}
+
+#[test]
+fn a_pool_without_memory_for_a_queue_does_not_start_and_names_the_setting() {
+    let cases = [
+        (PoolConfig { queue_capacity: LARGE, ..plain() }, "queue_capacity"),
+        (PoolConfig { inbox_capacity: LARGE, ..plain() }, "inbox_capacity"),
+    ];
+    for (config, field) in cases {
+        let error = without_memory(|| Pool::start(config)).unwrap_err();
+        assert!(matches!(error, StartError::OutOfMemory(_)), "{error:?}");
+        assert_eq!(error.to_string(), format!("no memory for the queues: {field}: {LARGE} places; lower it"));
+    }
+}
+
+#[test]
+fn a_pool_without_memory_for_another_inbox_keeps_its_size_and_names_the_setting() {
+    let pool = Pool::start(PoolConfig { inbox_capacity: LARGE, ..plain() }).unwrap();
+    let error = without_memory(|| pool.resize(2)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("no memory for the queues: inbox_capacity: {LARGE} places; lower it")
+    );
+    assert_eq!(pool.metrics().workers_wanted, 1);
+    pool.resize(2).unwrap();
 }

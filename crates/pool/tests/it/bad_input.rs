@@ -4,7 +4,7 @@
 
 use crate::busy::{Busy, pool, start};
 use crate::eventually::promptly;
-use millpond::{Pool, PoolConfig, StartError, SubmitError, TaskOptions, WORKERS_MAX};
+use millpond::{Pool, PoolConfig, ScaleSettings, StartError, SubmitError, TaskOptions, WORKERS_MAX};
 use std::error::Error;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ fn plain() -> PoolConfig {
 /// What is said about a configuration that is refused: field, least, most, asked.
 fn out_of_bounds(config: PoolConfig) -> (&'static str, usize, usize, usize) {
     match Pool::start(config) {
-        Err(StartError::OutOfBounds { field, least, most, asked }) => (field, least, most, asked),
+        Err(StartError::OutOfBounds { field, least, most, asked, .. }) => (field, least, most, asked),
         other => panic!("expected OutOfBounds, got {other:?}"),
     }
 }
@@ -98,23 +98,37 @@ fn a_name_that_no_thread_can_have_is_refused() {
 #[test]
 fn a_stack_that_cannot_be_had_is_an_error_and_not_a_panic() {
     promptly("the pool does not start", || {
-        let error =
-            Pool::start(PoolConfig { workers: 2, stack_bytes: Some(1 << 62), ..plain() }).unwrap_err();
-        assert!(matches!(error, StartError::Thread(_)), "{error:?}");
-        assert!(error.source().is_some());
-        assert!(error.to_string().starts_with("cannot start a worker thread: "), "{error}");
+        for bytes in [1 << 48, 1 << 62, usize::MAX] {
+            let error =
+                Pool::start(PoolConfig { workers: 2, stack_bytes: Some(bytes), ..plain() }).unwrap_err();
+            assert!(matches!(error, StartError::Thread(_)), "{error:?}");
+            assert!(error.source().is_some());
+            let words = error.to_string();
+            assert!(words.starts_with("cannot start a worker thread: "), "{words}");
+            assert!(words.ends_with("; lower workers or stack_bytes"), "{words}");
+        }
     });
 }
 
 #[test]
 fn a_size_out_of_bounds_is_refused_and_changes_nothing() {
     let pool = start(PoolConfig { workers: 2, workers_max: 3, ..PoolConfig::default() });
-    for asked in [0, 4, usize::MAX] {
-        let error = pool.resize(asked).unwrap_err();
-        assert_eq!(error.to_string(), format!("workers: expected 1 to 3, got {asked}"));
-    }
+    let refused = |asked| pool.resize(asked).unwrap_err().to_string();
+    assert_eq!(refused(0), "workers: expected 1 to 3, got 0");
+    assert_eq!(refused(4), "workers: expected 1 to 3, got 4; raise workers_max");
+    assert_eq!(
+        refused(usize::MAX),
+        format!("workers: expected 1 to 3, got {}; raise workers_max", usize::MAX)
+    );
     assert_eq!(pool.metrics().workers_wanted, 2);
     pool.resize(3).unwrap();
+}
+
+#[test]
+fn scaling_beyond_workers_max_is_refused_and_says_what_to_raise() {
+    let scaling = Some(ScaleSettings { workers_max: 9, ..ScaleSettings::default() });
+    let error = Pool::start(PoolConfig { workers_max: 8, scaling, ..plain() }).unwrap_err();
+    assert_eq!(error.to_string(), "scaling.workers_max: expected 1 to 8, got 9; raise workers_max");
 }
 
 #[test]
