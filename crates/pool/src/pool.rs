@@ -5,6 +5,7 @@
 //! Not here: what happens to tasks when the pool ends (`life.rs`).
 
 use crate::config::{PoolConfig, StartError, bounded};
+use crate::current;
 use crate::events::EventKind;
 use crate::handle::PoolHandle;
 use crate::life::Report;
@@ -12,15 +13,17 @@ use crate::shared::Shared;
 use crate::strategy::Strategy;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 /// A running pool. Dropping it is [`stop`](Self::stop) with all the time in the world: what waits is cancelled, and
 /// what runs is waited for.
 #[derive(Debug)]
 pub struct Pool {
     handle: PoolHandle,
-    /// Whether `stop` has done what it could in its time.
-    stopped: bool,
+    /// Whether a `stop` does, or has done, what it can in its time: then `Drop` has nothing to add. Set by whoever
+    /// stops; read by `Drop`, which is alone.
+    stopped: AtomicBool,
 }
 
 impl Pool {
@@ -28,7 +31,7 @@ impl Pool {
     pub fn start(config: PoolConfig) -> Result<Self, StartError> {
         let shared = Arc::new(Shared::new(config.checked()?)?);
         // From here on `Drop` ends what was begun.
-        let pool = Self { handle: PoolHandle { shared }, stopped: false };
+        let pool = Self { handle: PoolHandle { shared }, stopped: AtomicBool::new(false) };
         let shared = &pool.handle.shared;
         shared.choosing.swap(&shared.config.strategy, shared.now());
         shared.crew.resize(shared, shared.config.workers).map_err(StartError::of_worker)?;
@@ -107,9 +110,45 @@ impl Pool {
     /// Takes nothing more in, cancels what waits and every future, and waits for what runs, for at most so long. A
     /// closure that runs is asked to stop (see [`is_cancelled`](crate::is_cancelled)); threads that do not end in
     /// time are left to themselves.
-    pub fn stop(mut self, within: Duration) -> Report {
-        self.stopped = true;
-        self.shared.stop(Some(within))
+    ///
+    /// It may be called again, also by several threads at once and by tasks of this pool: each waits for what is left,
+    /// and reports what ended meanwhile. A task that stops or drains its own pool is waited for by those outside, and
+    /// not by others like it.
+    pub fn stop(&self, within: Duration) -> Report {
+        self.stopped.store(true, Relaxed);
+        let deadline = Instant::now().checked_add(within);
+        let before = self.shared.begin_report();
+        let report = self.shared.stop(Some(within));
+        if self.has_ended() || current::worker_of(&self.shared).is_some() {
+            return report;
+        }
+        // The time is up, or those that are left wait for the end themselves, and go on now.
+        self.outlast(deadline);
+        // What they left behind.
+        self.shared.purge_and_report();
+        let mut report = before.report(&self.shared);
+        if self.has_ended() {
+            // Whoever tries to submit now counts for the moment until it is refused.
+            report.futures = 0;
+        }
+        report
+    }
+
+    fn has_ended(&self) -> bool {
+        self.shared.crew.roll().alive == 0
+    }
+
+    /// Waits on whatever thread this is, but for a worker of this pool, until every worker has gone.
+    fn outlast(&self, deadline: Option<Instant>) {
+        // One that waits for the pool to run dry looks again.
+        self.shared.crew.tell_drainers();
+        while !self.has_ended() && deadline.is_none_or(|deadline| Instant::now() < deadline) {
+            current::wait_once(true, |at_most| {
+                let pause = at_most.and_then(|at_most| Instant::now().checked_add(at_most));
+                let until = deadline.into_iter().chain(pause).min();
+                self.shared.crew.wait_until(until, |roll| roll.alive == 0);
+            });
+        }
     }
 }
 
@@ -123,7 +162,7 @@ impl Deref for Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        if !self.stopped {
+        if !*self.stopped.get_mut() {
             self.shared.stop(None);
         }
     }

@@ -310,6 +310,121 @@ fn a_task_may_stop_its_pool_while_others_drain_it() {
 }
 
 #[test]
+fn a_second_stop_finds_an_ended_pool_and_so_does_drop() {
+    promptly("the pool ends", || {
+        let pool = pool(2);
+        let ticket = pool.submit(|| ()).unwrap();
+        let report = pool.stop(Duration::MAX);
+        assert!(report.is_finished(), "{report:?}");
+        assert!(ticket.is_done());
+        let again = pool.stop(Duration::MAX);
+        assert!(again.is_finished(), "{again:?}");
+        assert_eq!((again.completed, again.cancelled), (0, 0), "nothing ended meanwhile");
+        assert!(matches!(pool.submit(|| ()), Err(SubmitError::Closed(_))));
+        drop(pool);
+    });
+}
+
+#[test]
+fn a_second_stop_waits_for_what_the_first_left_and_drop_does_not() {
+    promptly("the pool ends", || {
+        let pool = pool(1);
+        let busy = Busy::one(&pool);
+        assert_eq!(pool.stop(Duration::ZERO).running, 1);
+        assert_eq!(pool.stop(Duration::ZERO).running, 1);
+        busy.release();
+        let last = pool.stop(Duration::MAX);
+        assert!(last.is_finished(), "{last:?}");
+    });
+    promptly("the drop returns", || {
+        let pool = pool(1);
+        let busy = Busy::one(&pool);
+        assert_eq!(pool.stop(Duration::ZERO).running, 1);
+        drop(pool);
+        busy.release();
+    });
+}
+
+#[test]
+fn several_threads_may_stop_a_pool_at_once_and_each_waits_for_its_end() {
+    promptly("every stop returns", || {
+        for _ in 0..100 {
+            let stopped = Arc::new(AtomicUsize::new(0));
+            let told = Arc::clone(&stopped);
+            let on_stop = Some(Hook::new(move |_| add(&told, 1)));
+            let pool = start(PoolConfig { workers: 2, on_stop, ..PoolConfig::default() });
+            let tickets: Vec<_> = (0..50).map(|number| pool.submit(move || number).unwrap()).collect();
+            thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        let report = pool.stop(Duration::MAX);
+                        assert!(report.is_finished(), "{report:?}");
+                        assert_eq!(stopped.load(Relaxed), 2, "no worker is left");
+                    });
+                }
+            });
+            assert!(tickets.iter().all(millpond::Ticket::is_done));
+        }
+    });
+}
+
+#[test]
+fn tasks_may_stop_a_pool_that_they_share_also_all_at_once() {
+    promptly("every stop returns", || {
+        for workers in [1, 2, 3] {
+            let shared = Arc::new(pool(workers));
+            let (told, tells) = mpsc::channel();
+            for _ in 0..workers {
+                let (inner, told) = (Arc::clone(&shared), told.clone());
+                let ends = move || told.send(inner.stop(Duration::MAX).waiting).unwrap();
+                // One that finds the pool stopped already is cancelled, or handed back.
+                let _ = shared.spawn(ends);
+            }
+            drop((shared, told));
+            assert!(tells.iter().count() >= 1, "whoever was first");
+        }
+    });
+}
+
+#[test]
+fn a_stop_from_outside_waits_for_a_task_that_stops_or_drains_its_own_pool() {
+    promptly("both end", || {
+        for round in 0..100 {
+            let (shared, ended) = (Arc::new(pool(2)), Arc::new(AtomicBool::new(false)));
+            let (begun, begins) = mpsc::channel();
+            let told = begun.clone();
+            // It keeps the pool from being dry until somebody stops it.
+            let runs = move || {
+                told.send(()).unwrap();
+                eventually("it is asked to stop", is_cancelled);
+            };
+            shared.spawn(runs).unwrap();
+            let ((go_on, waits), inner, over) =
+                (mpsc::channel::<()>(), Arc::clone(&shared), Arc::clone(&ended));
+            let ends = move || {
+                begun.send(()).unwrap();
+                let report =
+                    if round % 2 == 0 { inner.drain(Duration::MAX) } else { inner.stop(Duration::MAX) };
+                assert_eq!(report.waiting, 0);
+                waits.recv().unwrap_err();
+                over.store(true, Relaxed);
+            };
+            let ticket = shared.submit(ends).unwrap();
+            (0..2).for_each(|_| begins.recv().unwrap());
+            eventually("it is closed", || shared.submit(|| ()).is_err());
+            let (handle, outside) = (shared.handle(), shared);
+            let stopping = thread::spawn(move || outside.stop(Duration::MAX));
+            // The other one is over, and the stop is in its wait, or wrongly over too.
+            eventually("the task alone runs", || handle.metrics().workers_busy == 1);
+            drop(go_on);
+            assert!(stopping.join().unwrap().is_finished());
+            assert!(ended.load(Relaxed));
+            ticket.wait().unwrap();
+        }
+    });
+}
+
+#[test]
 fn hooks_are_over_when_a_stop_returns() {
     promptly("the pool stops", || {
         let stopped = Arc::new(AtomicUsize::new(0));
