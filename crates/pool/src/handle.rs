@@ -42,6 +42,21 @@ impl PoolHandle {
     /// assert_eq!(ticket.wait()?, 42);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// A task may outlive its submitter, so it borrows nothing ([`scope`](Self::scope) is for those that do):
+    ///
+    /// ```compile_fail,E0373
+    /// let pool = millpond::Pool::start(millpond::PoolConfig::default()).unwrap();
+    /// let numbers = vec![1, 2, 3];
+    /// let ticket = pool.submit(|| numbers.len()).unwrap(); // `move ||` would do
+    /// ```
+    ///
+    /// What it returns goes to another thread:
+    ///
+    /// ```compile_fail,E0277
+    /// let pool = millpond::Pool::start(millpond::PoolConfig::default()).unwrap();
+    /// let ticket = pool.submit(|| std::rc::Rc::new(1)).unwrap(); // an `Rc` stays on its thread
+    /// ```
     pub fn submit<F, T>(&self, task: F) -> Result<Ticket<T>, SubmitError<F>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -112,6 +127,14 @@ impl PoolHandle {
     /// })?;
     /// assert_eq!(millpond::block_on(ticket)?, "done");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// As any task it borrows nothing:
+    ///
+    /// ```compile_fail,E0373
+    /// let pool = millpond::Pool::start(millpond::PoolConfig::default()).unwrap();
+    /// let numbers = vec![1, 2, 3];
+    /// let ticket = pool.spawn_async(async { numbers.len() }).unwrap(); // `async move` would do
     /// ```
     pub fn spawn_async<F>(&self, future: F) -> Result<Ticket<F::Output>, SubmitError<F>>
     where

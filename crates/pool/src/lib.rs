@@ -170,3 +170,19 @@ pub use why::{Placed, Stands, Why};
 #[doc = include_str!("../../../docs/policies.md")]
 #[doc = include_str!("../../../docs/metrics.md")]
 struct Pages;
+
+/// What a scope lends stays in it.
+///
+/// ```compile_fail,E0521
+/// let pool = millpond::Pool::start(millpond::PoolConfig::default()).unwrap();
+/// let mut kept = None;
+/// pool.scope(|scope| kept = Some(scope)); // nobody could spawn into a scope that is over
+/// ```
+///
+/// ```compile_fail,E0521
+/// let pool = millpond::Pool::start(millpond::PoolConfig::default()).unwrap();
+/// let handle = pool.handle();
+/// pool.scope(|scope| handle.submit(move || scope.spawn(|| ())).unwrap()); // a task that may outlive the scope
+/// ```
+#[cfg(doctest)]
+struct Scopes;
