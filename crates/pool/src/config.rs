@@ -72,8 +72,8 @@ pub struct PoolConfig {
     /// up to half as fast again. It gives up that whoever is free takes the oldest: a task may wait behind another of
     /// its batch, so tasks that wait for each other have to say so ([`blocking`](crate::blocking)). Default 1.
     pub batch_max: usize,
-    /// How many tasks with an affinity key may wait for one worker. What comes beyond goes to the shared queue.
-    /// Default 64.
+    /// How many tasks with an affinity key may wait for one worker, which takes 64 bytes for each when it first starts.
+    /// What comes beyond goes to the shared queue. Default 64.
     pub inbox_capacity: usize,
     /// Which worker a task from outside is given to. Default: nobody chooses, and whoever is free takes the oldest.
     pub strategy: Strategy,
@@ -99,7 +99,7 @@ pub struct PoolConfig {
     /// from the shared queue, whatever the other lanes hold. Default 8, 4, 1.
     pub lane_weights: [u32; 3],
     /// How long a worker without work looks around before it sleeps, and how long one who waits for a ticket looks for
-    /// its result. Zero sleeps after a few looks. Default 20 µs.
+    /// its result. It keeps a processor busy meanwhile. Zero sleeps after a few looks. Default 20 µs.
     pub spin: Duration,
     /// The name of the threads, followed by a number. Default `millpond`.
     pub name: String,

@@ -174,7 +174,7 @@ pub enum TaskError {
     TimedOut,
     /// Its deadline passed, or could no longer be met, before it began.
     Expired,
-    /// It waits for something, and nobody is left who could wake it.
+    /// It waits for something, and nobody is left who could wake it. Reports and metrics count it as cancelled.
     Abandoned,
     /// The queue was full, and the pool's policy was to drop it.
     Dropped,

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// A running pool. Dropping it is [`stop`](Self::stop) with all the time in the world: what waits is cancelled, and
-/// what runs is waited for.
+/// what runs is waited for. Two pools whose tasks drop each other wait for ever.
 #[derive(Debug)]
 pub struct Pool {
     handle: PoolHandle,
@@ -80,6 +80,8 @@ impl Pool {
     ///
     /// A task that runs goes on with what is part of it: the tasks of its scopes, the halves of its joins, and what it
     /// submits to a full pool. Without effect once the pool is drained or stopped.
+    ///
+    /// Whoever waits for the pool outside, in a scope or for room, waits until somebody else resumes it.
     pub fn pause(&self) -> Report {
         self.set_paused(true)
     }
@@ -103,6 +105,9 @@ impl Pool {
     /// Takes nothing more in from outside and waits until everything taken in has ended, for at most so long. What
     /// running tasks still submit is part of it. Afterwards the pool is closed for good; what is left, if the time
     /// did not suffice, goes on until [`stop`](Self::stop). Ends a [`pause`](Self::pause).
+    ///
+    /// A task may drain its own pool, and is not waited for by that. But it runs, so its report is never
+    /// [finished](Report::is_finished): it is itself one that is `running`. If all else has ended, `waiting` is 0.
     pub fn drain(&self, within: Duration) -> Report {
         self.shared.drain(within)
     }

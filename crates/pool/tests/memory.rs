@@ -144,6 +144,7 @@ fn futures_with<const WORDS: usize>(pool: &Pool) -> usize {
 #[test]
 fn a_pool_allocates_only_what_it_must() {
     timing_allocates_little();
+    an_inbox_takes_64_bytes_for_each_place_and_every_worker_has_one();
     let untimed = MetricsConfig { sample_every: 0, ..MetricsConfig::default() };
     let pool = Pool::start(PoolConfig { workers: 1, metrics: untimed, ..PoolConfig::default() }).unwrap();
     // What is made on first use is made.
@@ -183,6 +184,24 @@ fn timing_allocates_little() {
     // The histograms grow as times of other lengths are seen.
     assert!(small < 60, "{small} allocations for {TASKS} closures of 24 bytes");
     assert!(large < 60 + TASKS / 128 + 1, "{large} allocations for {TASKS} closures of 48 bytes");
+}
+
+/// As the settings say: it is made when the worker first starts.
+fn an_inbox_takes_64_bytes_for_each_place_and_every_worker_has_one() {
+    let bytes_of = |workers, inbox_capacity| {
+        let before = BYTES.load(Relaxed);
+        let config = PoolConfig { workers, workers_max: 2, inbox_capacity, ..PoolConfig::default() };
+        let pool = Pool::start(config).unwrap();
+        until_at_rest(&pool);
+        let bytes = BYTES.load(Relaxed) - before;
+        drop(pool);
+        bytes
+    };
+    for workers in [1, 2] {
+        let places = bytes_of(workers, 100_000) - bytes_of(workers, 1);
+        let expected = 64 * 100_000 * workers as isize;
+        assert!((places - expected).abs() < expected / 20, "{places} bytes for {workers} inboxes");
+    }
 }
 
 /// How often small closures allocate that a task spawns.
