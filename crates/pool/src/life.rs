@@ -46,7 +46,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether nothing is left of what the pool took in.
+    /// Whether nothing is left of what the pool took in. Never so for a task that asks for the report: it runs itself.
     pub fn is_finished(&self) -> bool {
         self.waiting == 0 && self.running == 0 && self.futures == 0
     }
@@ -208,8 +208,11 @@ impl Shared {
         for task in self.futures.all() {
             task.cancel();
         }
-        // A task may stop its own pool: its thread is not waited for.
-        self.wait_as_ender(deadline, |roll| roll.alive <= roll.enders.threads());
+        // One that waits for the pool to run dry looks again.
+        self.crew.tell_drainers();
+        // A task may stop its own pool: its thread is not waited for by others like it.
+        let is_outside = current::worker_of(self).is_none();
+        self.wait_as_ender(deadline, |roll| roll.alive <= if is_outside { 0 } else { roll.enders.threads() });
         let ended = self.crew.roll().alive == 0;
         if ended {
             for thread in threads.into_iter().chain(self.sleep.helper()) {

@@ -5,7 +5,6 @@
 //! Not here: what happens to tasks when the pool ends (`life.rs`).
 
 use crate::config::{PoolConfig, StartError, bounded};
-use crate::current;
 use crate::events::EventKind;
 use crate::handle::PoolHandle;
 use crate::life::Report;
@@ -14,7 +13,7 @@ use crate::strategy::Strategy;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A running pool. Dropping it is [`stop`](Self::stop) with all the time in the world: what waits is cancelled, and
 /// what runs is waited for. Two pools whose tasks drop each other wait for ever.
@@ -78,8 +77,8 @@ impl Pool {
     /// begun, or nothing; only one that was at the very end of a task may have begun one more. What runs goes on, and
     /// tasks are still taken in.
     ///
-    /// A task that runs goes on with what is part of it: the tasks of its scopes, the halves of its joins, and what it
-    /// submits to a full pool. Without effect once the pool is drained or stopped.
+    /// A task that runs goes on with what is part of it: those tasks of its scopes that wait in its own worker's queue,
+    /// the halves of its joins, and what it submits to a full pool. Without effect once the pool is drained or stopped.
     ///
     /// Whoever waits for the pool outside, in a scope or for room, waits until somebody else resumes it.
     pub fn pause(&self) -> Report {
@@ -121,39 +120,7 @@ impl Pool {
     /// not by others like it.
     pub fn stop(&self, within: Duration) -> Report {
         self.stopped.store(true, Relaxed);
-        let deadline = Instant::now().checked_add(within);
-        let before = self.shared.begin_report();
-        let report = self.shared.stop(Some(within));
-        if self.has_ended() || current::worker_of(&self.shared).is_some() {
-            return report;
-        }
-        // The time is up, or those that are left wait for the end themselves, and go on now.
-        self.outlast(deadline);
-        // What they left behind.
-        self.shared.purge_and_report();
-        let mut report = before.report(&self.shared);
-        if self.has_ended() {
-            // Whoever tries to submit now counts for the moment until it is refused.
-            report.futures = 0;
-        }
-        report
-    }
-
-    fn has_ended(&self) -> bool {
-        self.shared.crew.roll().alive == 0
-    }
-
-    /// Waits on whatever thread this is, but for a worker of this pool, until every worker has gone.
-    fn outlast(&self, deadline: Option<Instant>) {
-        // One that waits for the pool to run dry looks again.
-        self.shared.crew.tell_drainers();
-        while !self.has_ended() && deadline.is_none_or(|deadline| Instant::now() < deadline) {
-            current::wait_once(true, |at_most| {
-                let pause = at_most.and_then(|at_most| Instant::now().checked_add(at_most));
-                let until = deadline.into_iter().chain(pause).min();
-                self.shared.crew.wait_until(until, |roll| roll.alive == 0);
-            });
-        }
+        self.shared.stop(Some(within))
     }
 }
 

@@ -4,9 +4,9 @@
 //! purged by the thread that waits for the scope. So a scope needs no error and cannot be refused; a pool that is short
 //! of room costs it speed only.
 //!
-//! The thread that waits is not idle if it is a worker: it runs what waits in its own queue of the scope's tasks, newest
-//! first. Others that lie before these it puts where another worker finds them: they may take long, or wait for what
-//! comes after the scope, or have scopes of their own and so on, on one stack.
+//! The thread that waits is not idle if it is a worker: it runs those of the scope's tasks that wait in its own queue,
+//! newest first. Others that lie before these it puts where another worker finds them: they may take long, or wait for
+//! what comes after the scope, or have scopes of their own and so on, all on one stack.
 //!
 //! What a scope and its tasks share lies in the frame of `scope`, which costs it no allocation; a task's last step
 //! there is to count itself as over.

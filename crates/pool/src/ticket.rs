@@ -3,7 +3,7 @@
 //! A thread that waits looks again for a moment, since most results are near, and then sleeps on the task's bell. The
 //! one who finishes the task makes a system call only if somebody sleeps. A worker that waits for a task of its own
 //! pool runs it itself if it is a closure nobody has begun: so a pool cannot come to a stand because all its workers
-//! wait for what is behind them in the queue.
+//! wait for what is behind them in the queue (docs/decisions/0024-what-waits-goes-on.md).
 //!
 //! Not here: what a claim may touch and when (`cell.rs`).
 
@@ -69,11 +69,14 @@ impl<T> Ticket<T> {
     }
 
     /// Waits for the result, for at most so long. Afterwards it may be waited for again.
+    ///
+    /// On a worker of the task's pool that no other can stand in for, since there are
+    /// [`workers_max`](crate::PoolConfig::workers_max), it runs the task itself if nobody has begun it, and may be late.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Option<Result<T, TaskError>> {
         // A time-out past the end of the clock is no time-out.
         let until = Instant::now().checked_add(timeout);
         if let Some(claim) = &mut self.claim {
-            // Other than `wait`, this does not run the task here: that might take longer than the caller would wait.
+            // Other than `wait`, this does not run the task at once: that might take longer than may be waited.
             let spin = claim.spin().min(timeout);
             if !comes_soon(spin, || claim.is_done()) && !claim.sleep(until) {
                 return None;

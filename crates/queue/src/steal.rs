@@ -221,7 +221,7 @@ impl<T> StealQueue<T> {
     #[inline]
     pub fn pop_since(&self, mark: Mark) -> Option<T> {
         let since = distance(mark.0, self.bottom());
-        // Pops may have taken bottom back behind the mark, by a capacity at most, which is nearly once around the circle.
+        // Pops may have taken bottom back behind the mark, by a capacity at most: nearly once around the circle.
         let is_behind = since >= (1 << 31) - STEAL_CAPACITY_MAX as u32;
         if since == 0 || is_behind { None } else { self.pop() }
     }

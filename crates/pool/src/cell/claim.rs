@@ -116,7 +116,8 @@ impl<T> Claim<T> {
             // SAFETY: the cell lives and is of the type its table was made for.
             unsafe { (self.task.table().wait_once)(self.task.0, may_run, &mut wait) };
             if is_alone {
-                // Nobody can stand in for this worker, and perhaps nobody else will run the task: better late than never.
+                // Nobody can stand in for this worker, and perhaps nobody else will run the task. Late is better than
+                // never.
                 self.help();
             }
         }

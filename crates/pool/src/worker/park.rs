@@ -170,12 +170,12 @@ impl Worker {
         if may_be_any && has_room {
             return self.find(Keep).or_else(|| self.rob()).or_else(|| self.rob_mail(|_| true));
         }
-        // Those that wait below this one wait for what others bring to its end, and here nobody else may be left to.
+        // Those on this stack wait for what others bring to its end, and perhaps no others are left.
         if self.stack.has_room(OnTop::Part) { self.find_part() } else { None }
     }
 
-    /// The newest task of this worker's own queue, if it is a part of a scope: such tasks compute, as a rule, and do not
-    /// take long.
+    /// The newest task of this worker's own queue, if it is a part of a scope: such tasks compute, as a rule, and do
+    /// not take long.
     pub(crate) fn pop_part(&self) -> Option<Task> {
         if self.shared.calls_worker(self.number) || !self.stack.has_room(OnTop::Any) {
             return None;
