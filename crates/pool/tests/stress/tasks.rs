@@ -1,7 +1,7 @@
 //! What is submitted, in which way, and what becomes of the ticket: all by dice.
 //!
-//! Tasks submit tasks themselves, two deep, and wait for them; so every road through the pool is used from outside
-//! and from inside. A closure that waits inside waits for closures only: for those a worker never needs a stand-in.
+//! Tasks submit tasks themselves, two deep, and wait for them in every way, also where no worker can stand in; so every
+//! road through the pool is used from outside and from inside.
 
 use crate::dice::Dice;
 use crate::ledger::{Ledger, Witness};
@@ -186,11 +186,18 @@ impl Submitter {
         }
     }
 
-    /// What a task does with a ticket: it waits for nothing that could need a stand-in.
-    fn let_go(&mut self, kept: Kept) {
-        match self.dice.below(3) {
+    /// What a task does with a ticket.
+    fn let_go(&mut self, mut kept: Kept) {
+        match self.dice.below(5) {
             0 => drop(kept.ticket.cancel()),
             1 => return self.call_back(kept),
+            2 => return self.wait(kept),
+            3 => {
+                let timeout = Duration::from_micros(self.dice.below(2000));
+                if let Some(result) = kept.ticket.wait_timeout(timeout) {
+                    return self.mill.ledger.told(kept.number, &result);
+                }
+            }
             _ => {}
         }
         if kept.timed { self.call_back(kept) } else { drop(kept.ticket) }
