@@ -21,6 +21,7 @@ use crate::stack;
 use crate::state::Verdict;
 use crate::worker::{Leave, Worker};
 use millpond_policy::view::WorkerState;
+use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -42,6 +43,8 @@ pub(crate) struct Crew {
     hook_panics: AtomicU64,
     /// How often a worker stood still with nobody to stand in for it.
     unrelieved: AtomicU64,
+    /// How many do so now, and have found nothing to run meanwhile.
+    standing: AtomicUsize,
 }
 
 /// Who is where.
@@ -56,8 +59,8 @@ pub(crate) struct Roll {
     pausing: usize,
     /// Those that wait for their own pool to run dry or to end, and do nothing else.
     pub(crate) enders: Enders,
-    /// How often the pool was seen to have run dry.
-    pub(crate) dried: u64,
+    /// How often the pool was seen to have run dry. Changed under the lock, by who has seen it.
+    pub(crate) dried: Cell<u64>,
     /// Workers that run their start hook.
     starting: usize,
     /// Threads that have not ended.
@@ -124,7 +127,7 @@ impl Crew {
             leaving: 0,
             pausing: 0,
             enders: Enders::default(),
-            dried: 0,
+            dried: Cell::new(0),
             starting: 0,
             alive: 0,
             spare: Vec::new(),
@@ -138,6 +141,7 @@ impl Crew {
             wanted: AtomicUsize::new(wanted),
             hook_panics: AtomicU64::new(0),
             unrelieved: AtomicU64::new(0),
+            standing: AtomicUsize::new(0),
         }
     }
 
@@ -156,6 +160,25 @@ impl Crew {
 
     pub(crate) fn unrelieved(&self) -> u64 {
         self.unrelieved.load(Relaxed)
+    }
+
+    /// Counts a running worker that waits with nothing to run, for as long as it does.
+    pub(crate) fn as_standing<R>(&self, wait: impl FnOnce() -> R) -> R {
+        /// Also when the wait unwinds.
+        struct Standing<'a>(&'a AtomicUsize);
+        impl Drop for Standing<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Relaxed);
+            }
+        }
+        self.standing.fetch_add(1, Relaxed);
+        let _standing = Standing(&self.standing);
+        wait()
+    }
+
+    /// Whether all running workers but the caller wait with nothing to run. It may be stale.
+    pub(crate) fn all_others_stand(&self) -> bool {
+        self.standing.load(Relaxed) + 1 >= self.roll().running
     }
 
     pub(crate) fn hook_panicked(&self) {
@@ -299,12 +322,6 @@ impl Crew {
             }
         }
         called
-    }
-
-    /// The pool was seen to have run dry.
-    pub(crate) fn note_dry(&self) {
-        self.roll().dried += 1;
-        self.changed.notify_all();
     }
 
     /// Runs a worker's start hook. A pause does not wait for that: no task can begin there.

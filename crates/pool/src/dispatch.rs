@@ -48,7 +48,7 @@ impl Run for Job {
     }
 
     fn part_of(&self) -> PartOf {
-        if self.is_future() || self.is_awaited() { PartOf::Something } else { PartOf::Nothing }
+        Self::part_of(self)
     }
 
     fn discard(self, why: Verdict) -> Option<Task> {

@@ -9,7 +9,7 @@ use crate::cell::{self, Begun, Claim, Details, TaskRef};
 use crate::options::Priority;
 use crate::schedule::Schedule;
 use crate::state::Verdict;
-use crate::task::Task;
+use crate::task::{PartOf, Task};
 use crate::work::{Call, Polled};
 use std::fmt;
 
@@ -116,16 +116,15 @@ impl Job {
         self.0.as_ref().is_some_and(|task| task.look().is_started())
     }
 
-    pub(crate) fn is_future(&self) -> bool {
-        self.0.as_ref().is_some_and(|task| task.is_future())
-    }
-
-    /// Whether somebody waits for it, or is to be called when it is done.
-    pub(crate) fn is_awaited(&self) -> bool {
-        self.0.as_ref().is_some_and(|task| {
-            let seen = task.look();
-            seen.has_sleeper() || seen.has_waker()
-        })
+    /// What it is a part of.
+    pub(crate) fn part_of(&self) -> PartOf {
+        let Some(task) = &self.0 else { return PartOf::Nothing };
+        match task.look() {
+            seen if seen.is_done() => PartOf::Ended,
+            _ if task.is_future() => PartOf::Future,
+            seen if seen.has_sleeper() || seen.has_waker() => PartOf::Awaited,
+            _ => PartOf::Nothing,
+        }
     }
 
     /// Whether this thread is a worker of its pool.

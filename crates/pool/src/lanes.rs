@@ -203,6 +203,10 @@ impl Lanes {
         self.all().map(Gate::len).sum()
     }
 
+    pub(crate) fn len_of(&self, priority: Priority) -> usize {
+        self.made(priority).map_or(0, Gate::len)
+    }
+
     /// Whether something waits in the most urgent lane. It may be stale.
     #[inline(always)]
     pub(crate) fn anything_urgent(&self) -> bool {

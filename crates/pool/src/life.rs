@@ -118,6 +118,14 @@ impl Shared {
         while self.forks.pop().is_some() {}
     }
 
+    /// To be called, past a fence, by who has put back what was in its hands: a stop may have looked meanwhile.
+    pub(crate) fn purge_if_stopped(&self) {
+        if self.attention() & attention::STOPPING != 0 {
+            self.purge();
+            self.crew.tell_drainers();
+        }
+    }
+
     /// Drops a task unrun, and whoever took its place.
     pub(crate) fn discard(&self, task: Task, why: Verdict) {
         let mut next = Some(task);
@@ -144,11 +152,16 @@ impl Shared {
         full_fence();
         self.close();
         self.crew.set_paused(self, false);
-        // One who saw it may go on with something that another waits for who is about to look.
-        let dried = self.crew.roll().dried;
-        let dry = self.wait_as_ender(deadline, |roll| roll.dried != dried || self.is_dry(roll));
+        // Who sees it first may go on with something before another looks, or be waited for by that one.
+        let dried = self.crew.roll().dried.get();
+        let dry = self.wait_as_ender(deadline, |roll| {
+            if roll.dried.get() == dried && self.is_dry(roll) {
+                roll.dried.set(dried + 1);
+            }
+            roll.dried.get() != dried
+        });
         if dry {
-            self.crew.note_dry();
+            self.crew.tell_drainers();
         }
         let mut report = before.report(self);
         if dry {
@@ -222,6 +235,7 @@ impl Shared {
         }
         // What running tasks submitted before they noticed, and futures that were dropped only now.
         self.purge();
+        self.crew.tell_drainers();
         self.timer.stop();
         self.events.close();
         // It may hold a handle of this pool.

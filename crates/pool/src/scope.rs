@@ -136,14 +136,17 @@ impl PoolHandle {
     }
 
     /// Runs `work` on a worker of this pool and returns what it returns; on a worker it is a plain call. There
-    /// [`join`](crate::join) forks. (Others call this `install`.) Waits for room if the queue is full. A pool that has
-    /// been drained or stopped cannot run it any more: then the caller does, and a join does not fork.
+    /// [`join`](crate::join) forks. (Others call this `install`.) Waits for room if the queue is full. The caller runs
+    /// it, and a join does not fork, if the pool has been drained or stopped, or if it is full and the caller is a
+    /// worker of another pool.
     pub fn inside<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         if current::worker_of(&self.shared).is_some() {
             return work();
         }
         let mut result = None;
-        self.scope(|scope| scope.spawn_by(Priority::Normal, Wait::Forever, || result = Some(work())));
+        // Two pools whose workers wait for room in the other one would wait for ever.
+        let wait = if current::worker().is_some() { Wait::Never } else { Wait::Forever };
+        self.scope(|scope| scope.spawn_by(Priority::Normal, wait, || result = Some(work())));
         result.expect("a scope's task that did not panic has run")
     }
 
@@ -250,18 +253,18 @@ impl<'scope> Scope<'scope, '_> {
         let own = current::worker_of(&self.pool.shared).zip(self.begun_at);
         let Some((worker, begun_at)) = own else { return };
         let this_scope = PartOf::Scope(ptr::from_ref(&self.state).addr());
+        // If it is over, or many have been put aside, the rest stays where it is.
         let newest = iter::from_fn(|| {
             loop {
                 let task = worker.own.pop_since(begun_at)?;
                 if task.part_of() == this_scope {
                     return Some(task);
                 }
-                if self.state.pending.count() == 0 {
-                    // There is nothing behind it any more.
-                    worker.push_own(task);
+                let is_over = self.state.pending.count() == 0;
+                if let Err(task) = if is_over { Err(task) } else { worker.set_aside(task) } {
+                    worker.put_back(task);
                     return None;
                 }
-                worker.set_aside(task);
             }
         });
         self.run_here(newest.take(count));

@@ -46,10 +46,14 @@ struct Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PartOf {
     Nothing,
-    /// It is a step of a future, or somebody waits for it, who may be a task.
-    Something,
+    /// It is a step of a future.
+    Future,
+    /// Somebody waits for it, who may be a task.
+    Awaited,
     /// Of the scope whose state is at this address.
     Scope(usize),
+    /// It has ended, and another may wait in its place.
+    Ended,
 }
 
 /// What became of a task that was run.

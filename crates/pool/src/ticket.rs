@@ -60,7 +60,7 @@ impl<T> Ticket<T> {
         if let Some(claim) = &mut self.claim
             && !claim.is_done()
         {
-            claim.help();
+            claim.help(false);
             if !comes_soon(claim.spin(), || claim.is_done()) {
                 claim.sleep(None);
             }

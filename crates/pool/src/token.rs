@@ -51,19 +51,21 @@ fn pool_stops() -> bool {
     false
 }
 
-/// Whether this thread may begin the very task it waits for. If it is a worker, its pool is not paused, and there is
-/// room on its stack.
+/// Whether this thread may begin the very task it waits for. If it is a worker, its pool is not paused, there is room
+/// on its stack, and nobody else would, if it should rather not.
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) fn may_begin_awaited() -> bool {
+pub(crate) fn may_begin_awaited(rather_not: bool) -> bool {
     use crate::{shared::attention, stack::OnTop};
     crate::current::worker().is_none_or(|worker| {
-        worker.shared.attention() & attention::PAUSED == 0 && worker.stack.has_room(OnTop::Awaited)
+        worker.shared.attention() & attention::PAUSED == 0
+            && worker.stack.has_room(OnTop::Awaited)
+            && (!rather_not || worker.is_at_a_stand())
     })
 }
 
 #[cfg(any(loom, shuttle))]
-pub(crate) fn may_begin_awaited() -> bool {
-    true
+pub(crate) fn may_begin_awaited(rather_not: bool) -> bool {
+    !rather_not
 }
 
 /// Tells whether one task has been cancelled, also on threads that do not run it.

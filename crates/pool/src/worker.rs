@@ -7,6 +7,7 @@
 
 mod find;
 mod park;
+mod parts;
 mod run;
 mod steal;
 
@@ -21,7 +22,7 @@ use crate::join::Forks;
 use crate::lanes::Turn;
 use crate::seat::Seat;
 use crate::shared::{Shared, attention};
-use crate::stack::{OnTop, Stack};
+use crate::stack::Stack;
 use crate::task::{Seed, Task, drop_panic};
 use crate::token;
 use millpond_policy::steal::Thief;
@@ -75,11 +76,12 @@ pub(crate) struct Worker {
     mail_is_ripe: Cell<bool>,
     /// Whether it has not offered its processor to others since it slept.
     has_risen: Cell<bool>,
-    /// How many tasks are being run on this stack inside of others.
-    depth: Cell<u32>,
+    /// How many tasks run on it inside of others, and how much room they leave.
     pub(crate) stack: Stack,
-    /// Whether there was too much on it when something was last looked for to be run on top.
+    /// Whether there was too much on it when something was last looked for.
     is_deep: Cell<bool>,
+    /// For how many looks in a row it could go on with nothing, and nor could any other.
+    looks_at_a_stand: Cell<u32>,
     /// Whether it stands still, and whether another stands in for it then.
     standing: Cell<Standing>,
     /// Why it leaves, once it does.
@@ -132,9 +134,9 @@ impl Worker {
             mail_seen: Cell::new(None),
             mail_is_ripe: Cell::new(false),
             has_risen: Cell::new(false),
-            depth: Cell::new(0),
             stack,
             is_deep: Cell::new(false),
+            looks_at_a_stand: Cell::new(0),
             standing: Cell::new(Standing::No),
             leaves: Cell::new(None),
             references: RefCell::new(Vec::with_capacity(REFERENCES_MAX)),
@@ -242,15 +244,22 @@ impl Worker {
         self.shared.sleep.work_came();
     }
 
-    /// Puts a task that was in the way in this worker's own queue where all workers find it. If many are there already,
-    /// it is run in place, as what finds its pool full is.
-    pub(crate) fn set_aside(&self, task: Task) {
-        let is_full = self.shared.overflow.len() >= self.own.limit() && self.stack.has_room(OnTop::Any);
-        let task = if is_full { self.run_in_place(task).err() } else { Some(task) };
-        if let Some(task) = task {
-            self.shared.overflow.push(task);
-            self.shared.sleep.work_came();
+    /// Puts a task that was in the way in this worker's own queue where all workers find it, or hands it back if many
+    /// are there already.
+    pub(crate) fn set_aside(&self, task: Task) -> Result<(), Task> {
+        if self.shared.overflow.len() >= self.own.limit() {
+            return Err(task);
         }
+        self.shared.overflow.push(task);
+        self.shared.sleep.work_came();
+        self.shared.purge_if_stopped();
+        Ok(())
+    }
+
+    /// Puts a task back into this worker's own queue that was taken to be looked at.
+    pub(crate) fn put_back(&self, task: Task) {
+        self.push_own(task);
+        self.shared.purge_if_stopped();
     }
 
     /// As `push_own`, with a task that is made there: nobody can have missed it where it was before.
@@ -284,7 +293,7 @@ impl Worker {
     pub(crate) fn push_again(&self, job: Job) {
         match Seed::new(job).push_to(&self.own) {
             // The task around this one may go on for long before this worker looks for another.
-            Ok(()) if self.depth.get() > 0 => self.shared.sleep.work_came(),
+            Ok(()) if self.depth() > 0 => self.shared.sleep.work_came(),
             Ok(()) => self.gave_way.set(true),
             Err(seed) => {
                 self.shared.overflow.push(seed.into_task());

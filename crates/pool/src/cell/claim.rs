@@ -105,9 +105,9 @@ impl<T> Claim<T> {
             if left.is_some_and(|left| left.is_zero()) {
                 return false;
             }
-            let mut is_alone = false;
+            let mut is_relieved = false;
             let mut wait = |at_most: Option<Duration>| {
-                is_alone = at_most.is_some();
+                is_relieved = at_most.is_none();
                 let left = left.into_iter().chain(at_most).min();
                 futex::wait(&self.task.header().bell, 0, left, Scope::Private);
             };
@@ -115,20 +115,19 @@ impl<T> Claim<T> {
             let may_run = until.is_none();
             // SAFETY: the cell lives and is of the type its table was made for.
             unsafe { (self.task.table().wait_once)(self.task.0, may_run, &mut wait) };
-            if is_alone {
-                // Nobody can stand in for this worker, and perhaps nobody else will run the task. Late is better than
-                // never.
-                self.help();
+            if !is_relieved {
+                // Perhaps nobody else will run the task. Late is better than never.
+                self.help(!may_run);
             }
         }
         true
     }
 
     /// Runs the task here if it is a closure that waits in a queue of the pool whose worker this thread is, and that
-    /// may begin it.
-    pub(crate) fn help(&mut self) {
+    /// may begin it. `rather_not`: only if nobody else would.
+    pub(crate) fn help(&mut self, rather_not: bool) {
         let waits = self.task.look().is_queued() && !self.task.is_future();
-        if waits && self.task.is_inside() && token::may_begin_awaited() {
+        if waits && self.task.is_inside() && token::may_begin_awaited(rather_not) {
             match TaskRef::clone(&self.task).begin(false) {
                 Begun::Run(running) => drop(running.go()),
                 Begun::Close(closing) => closing.conclude(),

@@ -14,10 +14,8 @@ use super::Worker;
 use super::run::RunHere;
 use crate::counters::Ending;
 use crate::job::Job;
-use crate::options::Priority;
-use crate::seat::Seat;
 use crate::sync::fence_after_swap;
-use crate::task::{InHand, PartOf, Task, move_to_own};
+use crate::task::{InHand, Task, move_to_own};
 use millpond_queue::{Claimed, Gate};
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
@@ -28,8 +26,6 @@ const OTHERS_FIRST_EVERY: u32 = 64;
 const OWN_FLOW: u32 = 64;
 /// What a worker takes along from the shared lanes is done within about this time.
 const HAUL_TIME: Duration = Duration::from_micros(16);
-/// At so many tasks of a queue a worker looks that can go on with parts only, before it waits a little.
-const PARTS_AMONG_MAX: usize = 4096;
 /// So often in a row a woken task may come before the others.
 const NEXT_IN_A_ROW_MAX: u32 = 3;
 
@@ -67,18 +63,6 @@ impl Found for Keep {
 #[inline(always)]
 fn looks_left(tick: u32) -> u32 {
     OTHERS_FIRST_EVERY - 1 - tick % OTHERS_FIRST_EVERY
-}
-
-/// The first part of something among so many tasks at most. `back` puts the others where they are not in the way.
-fn part_among(waiting: usize, take: impl Fn() -> Option<Task>, back: impl Fn(Task)) -> Option<Task> {
-    for _ in 0..waiting.min(PARTS_AMONG_MAX) {
-        let task = take()?;
-        if task.part_of() != PartOf::Nothing {
-            return Some(task);
-        }
-        back(task);
-    }
-    None
 }
 
 impl Worker {
@@ -223,31 +207,6 @@ impl Worker {
         let per_task = now.duration_since(then).as_nanos() as u64 / ended.max(1);
         let haul = (HAUL_TIME.as_nanos() as u64 / per_task.max(1)) as usize;
         self.haul.set(if is_telling { haul.min(config.batch_max - 1) } else { 0 });
-    }
-
-    /// A part of something that has begun, wherever it waits. What waits before it goes to the end of its queue, or to
-    /// the overflow: this is for a worker that would come to a stand otherwise.
-    #[cold]
-    pub(super) fn find_part(&self) -> Option<Task> {
-        let shared = &self.shared;
-        let aside = |task| shared.overflow.push(task);
-        let back = |task| self.own.push(task).unwrap_or_else(aside);
-        let part = part_among(shared.overflow.len(), || shared.overflow.pop(), aside)
-            .or_else(|| part_among(self.own.len(), || self.own.pop_oldest(), back))
-            .or_else(|| {
-                let of_others = |seat: &Seat| part_among(seat.len(), || seat.take_one(), aside);
-                shared.seats().find_map(of_others)
-            })
-            .or_else(|| {
-                Priority::ALL.into_iter().find_map(|priority| {
-                    let back = |task| shared.requeue(priority, task);
-                    let waiting = shared.lanes.stats(priority).len;
-                    part_among(waiting, || shared.lanes.take_oldest(priority), back)
-                })
-            });
-        // While they were in this worker's hands, one that parked saw them nowhere.
-        shared.sleep.work_came();
-        part
     }
 
     /// Counts the looks that find tasks in this worker's own queue, until there have been many.

@@ -8,6 +8,7 @@
 //! Not here: the protocol of falling asleep and waking (`sleep.rs`, `SLEEP.md`).
 
 use super::find::{Found, Keep};
+use super::parts::Parts;
 use super::run::RunHere;
 use super::{Standing, Worker};
 use crate::counters::bump;
@@ -26,6 +27,9 @@ const LOOKS_AT_FIRST: usize = 4;
 const LOOKS_AFTER_RISING: usize = 1;
 /// The same, counted in seats looked at.
 const SEATS_PER_YIELD: usize = 256;
+/// After so many looks, such a wait apart, at which no worker could go on, the pool is taken to be at a stand: one that
+/// is about to go on looks so for a moment.
+const LOOKS_AT_A_STAND: u32 = 3;
 /// A worker that nobody can stand in for looks this often whether there is something it could run meanwhile.
 const UNRELIEVED_WAIT: Duration = Duration::from_millis(1);
 
@@ -141,8 +145,8 @@ impl Worker {
     }
 
     /// As `stand_still`, for one wait in a loop that looks again. If nobody can stand in for this worker, it runs a
-    /// task itself instead of waiting, since what it waits for may hang on it: any task if `may_run`, or else one that
-    /// goes on with what has begun.
+    /// task itself instead of waiting, since what it waits for may hang on it: any task if `may_run`, or else a step of
+    /// a future, if no other worker can go on either. It waits for a moment only if there is none.
     pub(crate) fn wait_once(&self, may_run: bool, wait: impl FnOnce(Option<Duration>)) {
         self.share_next();
         if self.standing.get() == Standing::Relieved {
@@ -154,24 +158,37 @@ impl Worker {
             let _before = self.note_standing(Standing::Relieved);
             return wait(None);
         }
+        let all_stand = self.shared.crew.all_others_stand();
+        self.looks_at_a_stand.set(if all_stand { self.looks_at_a_stand.get().saturating_add(1) } else { 0 });
         match self.find_meanwhile(may_run) {
             Some(task) => self.run_inside(task),
-            None => wait(Some(UNRELIEVED_WAIT)),
+            None => self.shared.crew.as_standing(|| wait(Some(UNRELIEVED_WAIT))),
         }
+    }
+
+    /// Whether, when this worker last looked, neither it nor any other could go on, and had not for a while.
+    pub(crate) fn is_at_a_stand(&self) -> bool {
+        self.looks_at_a_stand.get() >= LOOKS_AT_A_STAND
     }
 
     /// A task to be run on top of one that waits.
     fn find_meanwhile(&self, may_be_any: bool) -> Option<Task> {
+        let has_room = self.stack.has_room(OnTop::Any);
+        self.is_deep.set(!has_room);
         if self.shared.calls_worker(self.number) {
             return None;
         }
-        let has_room = self.stack.has_room(OnTop::Any);
-        self.is_deep.set(!has_room);
         if may_be_any && has_room {
             return self.find(Keep).or_else(|| self.rob()).or_else(|| self.rob_mail(|_| true));
         }
-        // Those on this stack wait for what others bring to its end, and perhaps no others are left.
-        if self.stack.has_room(OnTop::Part) { self.find_part() } else { None }
+        let may_be_part = self.is_at_a_stand() && self.stack.has_room(OnTop::Part);
+        may_be_part.then(|| self.find_part(if may_be_any { Parts::All } else { Parts::OfFutures }))?
+    }
+
+    /// For a worker that nobody can stand in for, and that has just found nothing to run: whether tasks wait that
+    /// nobody will run before it goes on, as too much is on its stack.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.is_at_a_stand() && self.is_deep.get() && self.shared.anything_waits()
     }
 
     /// The newest task of this worker's own queue, if it is a part of a scope: such tasks compute, as a rule, and do
@@ -184,14 +201,8 @@ impl Worker {
         if let PartOf::Scope(_) = task.part_of() {
             return Some(task);
         }
-        self.push_own(task);
+        self.put_back(task);
         None
-    }
-
-    /// For a worker that nobody can stand in for, and that has just found nothing to run: whether tasks wait that it
-    /// cannot run, as too much is on its stack.
-    pub(crate) fn is_stuck(&self) -> bool {
-        self.is_deep.get() && self.shared.anything_waits()
     }
 
     fn note_standing(&self, standing: Standing) -> impl Drop + '_ {

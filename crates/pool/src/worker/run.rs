@@ -66,8 +66,7 @@ impl Worker {
     /// As `run_inside`, one after the other.
     pub(crate) fn run_all_inside(&self, tasks: impl IntoIterator<Item = Task>) {
         let _alone = token::leave();
-        self.depth.set(self.depth.get() + 1);
-        self.forks.apart(|| {
+        let run = || {
             for task in tasks {
                 if self.shared.choosing.is_timed() {
                     self.run_and_tell(task);
@@ -75,13 +74,13 @@ impl Worker {
                     self.count(task.run());
                 }
             }
-        });
-        self.depth.set(self.depth.get() - 1);
+        };
+        self.stack.on_top(|| self.forks.apart(run));
     }
 
     /// How many tasks run on this stack inside of others.
     pub(crate) fn depth(&self) -> u32 {
-        self.depth.get()
+        self.stack.depth()
     }
 
     /// Counts how a task ended.
@@ -95,7 +94,7 @@ impl Worker {
 
     /// Runs a task that no queue had room for, unless too many are on this stack already.
     pub(crate) fn run_in_place(&self, task: Task) -> Result<(), Task> {
-        if self.depth.get() >= IN_PLACE_DEPTH_MAX {
+        if self.depth() >= IN_PLACE_DEPTH_MAX {
             return Err(task);
         }
         bump(&self.counters().ran_in_place, 1);
