@@ -2,8 +2,8 @@
 //! what a retiring worker leaves, and what was in the way of a worker that waits for something else.
 //!
 //! Its length is bounded by the number of async tasks that may live, and by the workers' own queues and inboxes: what
-//! is in the way is put here while no more wait than fit into one of those, unless a stack is nearly full. It is looked
-//! at only when it holds something, which is seldom, so a lock will do.
+//! is in the way is put here only while no more wait than fit into one of those. It is looked at only when it holds
+//! something, which is seldom, so a lock will do.
 
 use crate::task::Task;
 use std::collections::VecDeque;

@@ -70,9 +70,8 @@ impl<T> Ticket<T> {
 
     /// Waits for the result, for at most so long. Afterwards it may be waited for again.
     ///
-    /// On a worker of the task's pool that no other can stand in for, since there are
-    /// [`workers_max`](crate::PoolConfig::workers_max), it runs the task itself if nobody has begun it, and may be
-    /// late.
+    /// On a worker of the task's pool it may be late: if all workers wait, and no other can stand in for them since
+    /// there are [`workers_max`](crate::PoolConfig::workers_max), it runs the task itself, or steps of futures.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Option<Result<T, TaskError>> {
         // A time-out past the end of the clock is no time-out.
         let until = Instant::now().checked_add(timeout);

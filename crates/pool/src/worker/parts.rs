@@ -2,9 +2,9 @@
 //!
 //! Tasks that wait inside the pool take workers and room on stacks. If many wait, all of it is taken at last, and what
 //! they wait for lies in the queues behind others that cannot begin. Then the parts of what has begun come first, so
-//! that the topmost of those who wait comes to its end, and then the next. This is for a pool that would come to a stand
-//! otherwise, and only then: each look through a queue puts what waits before the part at its end, or into this worker's
-//! own queue, as stealing does.
+//! that the topmost of those who wait comes to its end, and then the next. This is for a pool that would come to a
+//! stand otherwise, and only then: each look through a queue puts what waits before the part at its end, or into this
+//! worker's own queue, as stealing does.
 //!
 //! Not here: when a worker waits, and whether it may begin something (`park.rs`).
 

@@ -3,13 +3,15 @@
 //! A worker that nobody can stand in for runs other tasks on top of the one that waits, and these may wait too. So many
 //! begin that no more may; what they wait for must go on all the same. The stacks here are small, so that this is soon.
 
-use crate::busy::{lone_worker, start};
+use crate::busy::{Busy, lone_worker, start};
 use crate::eventually::promptly;
 use crate::witness::add;
 use async_io::Timer;
-use millpond::{Pool, PoolConfig, PoolHandle, Priority, TaskOptions, Ticket, block_on};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc;
+use millpond::{Pool, PoolConfig, PoolHandle, Priority, TaskOptions, Ticket, block_on, yield_now};
+use std::hint::black_box;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 const TASKS: usize = 2000;
@@ -79,6 +81,74 @@ fn any_number_of_tasks_may_wait_again_and_again_for_a_short_time() {
             }
         }
     });
+}
+
+#[test]
+fn any_number_of_tasks_may_wait_beside_a_future_that_gives_way_for_ever() {
+    promptly("all tasks come to their end", || {
+        let pool = shallow_pool(1);
+        let ends = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&ends);
+        let gives_way = async move {
+            while !told.load(Relaxed) {
+                yield_now().await;
+            }
+        };
+        let waits = |_| {
+            let handle = pool.handle();
+            pool.submit(move || handle.with(&low()).spawn_async(async { 1 }).unwrap().wait().unwrap())
+                .unwrap()
+        };
+        let mut tickets: Vec<_> = (0..TASKS / 4).map(waits).collect();
+        let gives_way = pool.spawn_async(gives_way).unwrap();
+        tickets.extend((0..TASKS / 4).map(waits));
+        tickets.into_iter().for_each(|ticket| assert_eq!(ticket.wait().unwrap(), 1));
+        ends.store(true, Relaxed);
+        gives_way.wait().unwrap();
+    });
+}
+
+/// Waits with so much of the stack used.
+#[inline(never)]
+fn wait_below(bytes: usize, top: usize, ticket: Ticket<usize>) -> usize {
+    let frame = black_box([0_u8; 256]);
+    let used = top.abs_diff(ptr::from_ref(&frame).addr());
+    let result = if used < bytes { wait_below(bytes, top, ticket) } else { ticket.wait().unwrap() };
+    black_box(&frame);
+    result
+}
+
+#[test]
+fn a_task_that_uses_most_of_its_stack_may_wait_too() {
+    promptly("both results come", || {
+        let pool = shallow_pool(1);
+        let handle = pool.handle();
+        let waits = pool.submit(move || {
+            let here = 0_u8;
+            let deep = |ticket| wait_below(400 << 10, ptr::from_ref(&here).addr(), ticket);
+            deep(handle.submit(|| 1).unwrap()) + deep(handle.spawn_async(async { 2 }).unwrap())
+        });
+        assert_eq!(waits.unwrap().wait().unwrap(), 3);
+    });
+}
+
+#[test]
+fn a_short_wait_runs_nothing_while_another_worker_is_busy() {
+    let pool = shallow_pool(2);
+    let handle = pool.handle();
+    let busy = Busy::one(&pool);
+    let lock = Arc::new(Mutex::new(0));
+    let waits = pool.submit(move || {
+        let held = lock.lock().unwrap();
+        let locks = Arc::clone(&lock);
+        let mut ticket = handle.submit(move || *locks.lock().unwrap() += 1).unwrap();
+        // It would never come back if this thread began the task.
+        let in_time = ticket.wait_timeout(Duration::from_millis(20)).is_some();
+        drop(held);
+        (in_time, ticket.wait().is_ok())
+    });
+    assert_eq!(waits.unwrap().wait().unwrap(), (false, true));
+    busy.release();
 }
 
 #[test]

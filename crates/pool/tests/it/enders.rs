@@ -74,6 +74,32 @@ fn both_halves_of_a_join_may_drain_their_own_pool() {
 }
 
 #[test]
+fn a_drain_sees_what_its_own_task_has_submitted_whoever_drains_beside_it() {
+    promptly("every drain returns", || {
+        for _ in 0..100 {
+            let pool = Arc::new(pool(2));
+            let inner = Arc::clone(&pool);
+            let drains = pool.submit(move || {
+                inner.drain(Duration::MAX);
+                (0..5).all(|_| {
+                    let done = Arc::new(AtomicBool::new(false));
+                    let tells = Arc::clone(&done);
+                    let takes_a_while = move || {
+                        (0..1000).for_each(|_| thread::yield_now());
+                        tells.store(true, Relaxed);
+                    };
+                    inner.spawn(takes_a_while).unwrap();
+                    inner.drain(Duration::MAX);
+                    done.load(Relaxed)
+                })
+            });
+            thread::scope(|scope| (0..6).for_each(|_| drop(scope.spawn(|| pool.drain(Duration::MAX)))));
+            assert!(drains.unwrap().wait().unwrap(), "a drain was over before a task");
+        }
+    });
+}
+
+#[test]
 fn a_drain_inside_a_worker_without_a_stand_in_keeps_to_its_time() {
     promptly("the drain returns", || {
         let pool = Arc::new(lone_worker(16));

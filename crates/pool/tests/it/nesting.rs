@@ -3,12 +3,12 @@
 //! A worker that waits for another pool stands still, and somebody stands in for it. Each test here would hang if one
 //! wait, anywhere in the ring, held its worker without saying so. Therefore all pools have one worker.
 
-use crate::busy::{Busy, pool, small_pool};
+use crate::busy::{Busy, lone_worker, pool, small_pool};
 use crate::eventually::{eventually, promptly};
 use crate::witness::add;
 use millpond::{Pool, PoolHandle, TaskOptions, block_on};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Barrier, mpsc};
 use std::time::Duration;
 
 /// Waits for the other pool, whose task waits for this one, and so on.
@@ -127,6 +127,28 @@ fn two_full_pools_whose_tasks_submit_to_each_other_go_on() {
             from.spawn(move || to.spawn(move || add(&ran, 1)).unwrap()).unwrap();
         }
         eventually("all tasks run", || ran.load(Relaxed) == 500);
+    });
+}
+
+#[test]
+fn tasks_of_two_full_pools_may_each_run_something_inside_the_other() {
+    promptly("both go on", || {
+        let (one, other) = (lone_worker(1), lone_worker(1));
+        let both = Arc::new(Barrier::new(3));
+        let tickets = [(&one, &other), (&other, &one)].map(|(here, there)| {
+            let (there, both) = (there.handle(), Arc::clone(&both));
+            let run_there = move || {
+                both.wait();
+                both.wait();
+                there.inside(|| 1)
+            };
+            here.submit(run_there).unwrap()
+        });
+        both.wait();
+        one.spawn(|| ()).unwrap();
+        other.spawn(|| ()).unwrap();
+        both.wait();
+        assert_eq!(tickets.map(|ticket| ticket.wait().unwrap()), [1, 1]);
     });
 }
 

@@ -198,6 +198,28 @@ fn a_chain_of_scopes_that_each_begin_the_next_does_not_grow_on_one_stack() {
 }
 
 #[test]
+fn a_scope_ends_beside_more_of_others_than_can_be_put_aside() {
+    promptly("all scopes return", || {
+        let pool = lone_worker(16);
+        let (handle, ends) = (pool.handle(), Arc::new(AtomicBool::new(false)));
+        let goes_on = Arc::clone(&ends);
+        let scopes = pool.submit(move || {
+            let ran = AtomicUsize::new(0);
+            for _ in 0..8 {
+                handle.scope(|scope| {
+                    scope.spawn(|| add(&ran, 1));
+                    go_on(&handle, &goes_on);
+                    (0..30).for_each(|_| handle.spawn(|| ()).unwrap());
+                });
+            }
+            ran.into_inner()
+        });
+        assert_eq!(scopes.unwrap().wait().unwrap(), 8);
+        ends.store(true, Relaxed);
+    });
+}
+
+#[test]
 fn a_scope_does_not_wait_for_what_its_tasks_leave_behind() {
     promptly("the scope returns", || {
         let pool = pool(2);
