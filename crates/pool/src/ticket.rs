@@ -78,7 +78,7 @@ impl<T> Ticket<T> {
         if let Some(claim) = &mut self.claim {
             // Other than `wait`, this does not run the task at once: that might take longer than may be waited.
             let spin = claim.spin().min(timeout);
-            if !comes_soon(spin, || claim.is_done()) && !claim.sleep(until) {
+            if !comes_soon(spin, || claim.is_done()) && (timeout.is_zero() || !claim.sleep(until)) {
                 return None;
             }
         }

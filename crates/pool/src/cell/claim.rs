@@ -98,13 +98,16 @@ impl<T> Claim<T> {
         unsafe { (self.task.table().spin)(self.task.0) }
     }
 
-    /// Sleeps until the task is done; `false` if it is not done in time.
+    /// Sleeps until the task is done; `false` if it is not done in time. It looks once what there is to do meanwhile,
+    /// also if the time has passed already: on a busy machine a short one always has.
     pub(crate) fn sleep(&mut self, until: Option<Instant>) -> bool {
+        let mut has_looked = false;
         while self.task.header().state.add_sleeper() {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.is_zero()) {
+            if mem::replace(&mut has_looked, true) && left.is_some_and(|left| left.is_zero()) {
                 return false;
             }
+            let left = left.map(|left| left.max(Duration::from_nanos(1)));
             let mut is_relieved = false;
             let mut wait = |at_most: Option<Duration>| {
                 is_relieved = at_most.is_none();

