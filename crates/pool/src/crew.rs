@@ -22,6 +22,8 @@ use crate::state::Verdict;
 use crate::worker::{Leave, Worker};
 use millpond_policy::view::WorkerState;
 use std::cell::Cell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -80,9 +82,9 @@ pub(crate) struct Enders {
     at_work: usize,
     retired: usize,
     dismissed: usize,
-    /// The futures that do so, by address, or of which parts do; one for each call. Such a future lives until its call
+    /// How many calls of each future, or of its parts, do so, by its address. Such a future lives until its call
     /// returns, also while its worker does something else meanwhile.
-    futures: Vec<usize>,
+    futures: HashMap<usize, usize>,
 }
 
 impl Enders {
@@ -99,8 +101,7 @@ impl Enders {
     }
 
     pub(crate) fn futures(&self) -> usize {
-        let is_first = |(place, future): (usize, &usize)| !self.futures[..place].contains(future);
-        self.futures.iter().enumerate().filter(|&of_call| is_first(of_call)).count()
+        self.futures.len()
     }
 }
 
@@ -313,12 +314,13 @@ impl Crew {
 
     /// Counts a future that waits for its own pool to run dry or to end, until that call returns.
     pub(crate) fn with_future_as_ender<R>(&self, future: Option<usize>, call: impl FnOnce() -> R) -> R {
-        self.roll().enders.futures.extend(future);
+        let Some(future) = future else { return call() };
+        *self.roll().enders.futures.entry(future).or_default() += 1;
         let called = call();
-        if let Some(future) = future {
-            let futures = &mut self.roll().enders.futures;
-            if let Some(place) = futures.iter().position(|&ender| ender == future) {
-                futures.swap_remove(place);
+        if let Entry::Occupied(mut calls) = self.roll().enders.futures.entry(future) {
+            *calls.get_mut() -= 1;
+            if *calls.get() == 0 {
+                calls.remove();
             }
         }
         called
