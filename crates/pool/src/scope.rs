@@ -181,11 +181,11 @@ impl<'scope> Scope<'scope, '_> {
         // SAFETY: `scope` does not return before `pending` is zero, which is after the task was run: dropped unrun it
         // hands itself back to the scope. So it is over before anything in `'scope` ends.
         let seed = unsafe { Seed::borrowing(scoped) };
-        let in_own_queue = priority == Priority::Normal || self.deep_worker().is_some();
-        let route =
-            Route { priority: if in_own_queue { Priority::Normal } else { priority }, ..Route::default() };
+        let is_deep = priority != Priority::Normal && self.deep_worker().is_some();
+        let priority = if is_deep { Priority::Normal } else { priority };
+        let route = Route { priority, ..Route::default() };
         let Err(seed) = self.pool.shared.admit_at_once(route, seed) else { return };
-        if in_own_queue && self.state.pending.is_of(this_thread()) {
+        if priority == Priority::Normal && self.state.pending.is_of(this_thread()) {
             self.make_room();
         }
         if let Err(task) = self.admit(route, seed.into_task(), wait) {
