@@ -39,6 +39,8 @@ impl Worker {
     pub(super) fn search_or_sleep(&self) {
         let sleep = &self.shared.sleep;
         let started = Instant::now();
+        // Who comes to search has gone on.
+        self.looks_at_a_stand.set(0);
         // While nobody sleeps there is nobody to be spared a wake-up, so the search need not be announced.
         let mut looked = self.search(started, || sleep.asleep() > 0);
         let mut searches = false;
